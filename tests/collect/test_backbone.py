@@ -81,7 +81,7 @@ def test_batches_change_nothing(tmp_path, monkeypatch, batch):
         return [da.load(folder, encode=Backbone("tiny")), words]
 
     sets = loaded()
-    monkeypatch.setattr(embedding_pass, "TEXTS", batch)
+    monkeypatch.setattr(embedding_pass, "TEXT_BATCH", batch)
     monkeypatch.setattr(torch, "get_num_threads", lambda: batch)
     monkeypatch.setattr(embedding_pass, "CHUNK", 7)
     for one, other in zip(sets, loaded(), strict=True):

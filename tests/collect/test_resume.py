@@ -12,7 +12,7 @@ import zarr
 from datassay.collect import choose_form as forms
 from datassay.collect.collection import collect, plan_collection
 from datassay.collect.jacobian_pass import JacobianPass
-from datassay.collect.resume import N_AGAIN
+from datassay.collect.resume import N_RECHECKED
 from datassay.errors import SettingError
 from datassay.models.networks import mlp
 from datassay.score.leave_one_out import leave_one_out
@@ -86,7 +86,7 @@ def test_a_second_call_computes_a_few_samples_again(tmp_path, monkeypatch, caplo
     monkeypatch.setattr(JacobianPass, "arrays", noting)
     with caplog.at_level(logging.INFO):
         same_bits(collect(*problem(), store=tmp_path), expected)
-    assert 1 < len(computed) <= N_AGAIN and {len(chunk) for chunk in computed} == {1}
+    assert 1 < len(computed) <= N_RECHECKED and {len(chunk) for chunk in computed} == {1}
     assert len({chunk.number for chunk in computed}) == len(computed)
     n_chunks = len(zarr.open_group(str(tmp_path), mode="r")["digests"][:])
     assert f"{n_chunks} of {n_chunks} chunks found, 0 missing, 0 damaged" in caplog.text

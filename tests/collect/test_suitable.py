@@ -9,10 +9,10 @@ from torch import nn
 
 import datassay as da
 from datassay.collect.jacobian.per_sample import (
-    check_vectorized,
     inspect_layers,
     jacobian,
     typed_copy,
+    vectorizable_layers,
 )
 from datassay.collect.jacobian.suitable import copy_network
 from datassay.data.samples import SampleSet
@@ -239,7 +239,7 @@ def test_what_cannot_be_vectorised_is_named(model, label):
     with pytest.raises(ModelError, match=rf"torch.func can vectorise; {label} is not: .+ Replace"):
         jacobian(model, layers, x)
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    alone = check_vectorized(model, layers, x)
+    alone = vectorizable_layers(model, layers, x)
     f, blocks = jacobian(model, alone, x)
     for i, k in ((0, 0), (1, 1)):
         slopes = torch.autograd.grad(model(x[i : i + 1])[0, k], list(model.parameters()))

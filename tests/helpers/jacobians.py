@@ -228,7 +228,7 @@ def full(blocks):
             prefix = f"{name}." if name else ""
             outer = torch.einsum("nko,ni->nkoi", block.gradients, block.inputs)
             results[f"{prefix}weight"] = outer.flatten(2)
-            if block.bias:
+            if block.has_bias:
                 results[f"{prefix}bias"] = block.gradients
         else:
             results[name] = block

@@ -54,10 +54,10 @@ def test_a_stack_trains_what_its_networks_are_alone_and_threads_change_no_bit():
 def test_a_fit_of_which_a_stack_ran_out_of_time_predicts_nothing(monkeypatch):
     some = fittings()[1:]
 
-    def first_alone(fits, recipe, size, members):
-        if members[0] != (0, 0):
+    def first_alone(fits, stack):
+        if stack.members[0] != (0, 0):
             raise OutOfTime
-        return _train_stack(fits, recipe, size, members)
+        return _train_stack(fits, stack)
 
     monkeypatch.setattr("datassay.train.together._train_stack", first_alone)
     done = predictions_of(some, may_end=True)  # one network of the sixth is in the first stack

@@ -37,14 +37,13 @@ WITHOUT = {
 }
 REMEDY = f"for a pretrained encoder run: {install('features')}"
 SIZES = "images differ in size"
-# Images by which it is decided, folds, fewest images, pixels a side; the share right that is enough
-# of pixels, and by how much an encoder must be better.
-SOME = 200
+# Whether pixels suffice is decided by cross-validation on some of the images.
+MOST_IMAGES = 200
 FOLDS = 5
-FEWEST = 40
-LEAST_SIDE = 16
-ENOUGH = 0.8
-BETTER = 0.1
+FEWEST_IMAGES = 40
+LEAST_SIDE = 16  # pixels
+ENOUGH_RIGHT = 0.8  # share of images that pixels must get right
+GAIN_NEEDED = 0.1  # in that share, for an encoder
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,8 @@ class Backbone:
         if self.store is not None:
             check_place(self.store)
         encoder = encoder_named(name)
-        if encoder.reads != (kind := reads(train)):
+        kind = reads(train)
+        if encoder.reads != kind:
             raise ModelError(
                 f"encoder features:{name} reads {PLURAL[encoder.reads]}; these samples are "
                 f"{PLURAL[kind]}. Take another encoder, or another --model."
@@ -128,7 +128,7 @@ class Backbone:
     def _images(
         self, train: SampleSet, val: SampleSet | None
     ) -> tuple[SampleSet, SampleSet | None]:
-        """Return images that are no photographs as pixels, or embedded where that is better."""
+        """Return images that are no photographs as pixels, or embedded if that predicts better."""
         name = OWN["image"][0]
         is_there = is_installed("image")
         sets = (train,)
@@ -138,40 +138,42 @@ class Backbone:
         if is_there and not have_one_size(*sets):
             return _annotate(*embed(train, val), f"{SIZES}, so the pretrained {name} reads them")
         pixels = encode_plainly(train, val)
-        share = predicted_share(subset := _sample_images(pixels[0]))
-        if share >= ENOUGH:
+        subset = _sample_images(pixels[0])
+        share = predicted_share(subset)
+        if share >= ENOUGH_RIGHT:
             return pixels
         note = f"pixels alone predict the classes poorly ({share:.0%} of some held-out images right"
         if not is_there:
             return _annotate(*pixels, f"{note}); {REMEDY}")
         quiet = replace(embed, store=None, progress=silent, only_plan=False)
         encoder_share = predicted_share(quiet(subset)[0])
-        if encoder_share < share + BETTER:
+        if encoder_share < share + GAIN_NEEDED:
             return _annotate(*pixels, f"{note}, {encoder_share:.0%} by {name})")
         note = f"{note}), so the pretrained {name} reads them ({encoder_share:.0%})"
         return _annotate(*embed(train, val), note)
 
 
 def _sample_images(train: SampleSet) -> SampleSet:
-    """Draw the samples by which it is decided how images are read."""
-    rows = np.random.default_rng(0).permutation(len(train))[:SOME]
+    """Draw up to 200 samples, in their order, by which it is decided how images are read."""
+    rows = np.random.default_rng(0).permutation(len(train))[:MOST_IMAGES]
     return train.subset(np.sort(rows))
 
 
 def predicted_share(samples: SampleSet) -> float:
     """Return the balanced share of held-out images that a support vector machine gets right.
 
-    Of fewer than 40, of no classes, of images of fewer than 16 pixels a side, or whose values are
-    none of pixels, it is 1: nothing better than pixels is looked for.
+    1, so that nothing better than pixels is looked for, with fewer than 40 images or 2 classes,
+    with fewer than 16 pixels a side, or if the values are not those of pixels.
     """
     shape = channels_first(samples.input_shape) or (1, 0, 0)
-    low, high = float(samples.x.min()), float(samples.x.max())
-    is_readable = min(shape[1:]) >= LEAST_SIDE and 0 <= low <= high <= BRIGHTEST
-    if not samples.is_classification or not (samples.encoding or is_readable):
+    low = float(samples.x.min())
+    high = float(samples.x.max())
+    are_pixels = min(shape[1:]) >= LEAST_SIDE and 0 <= low <= high <= BRIGHTEST
+    if not samples.is_classification or not (samples.encoding or are_pixels):
         return 1.0
     counts = np.bincount(samples.y, minlength=samples.n_classes)
     rows = np.flatnonzero(counts[samples.y] >= FOLDS)
-    if len(rows) < FEWEST or len(np.unique(samples.y[rows])) < 2:
+    if len(rows) < FEWEST_IMAGES or len(np.unique(samples.y[rows])) < 2:
         return 1.0
     from sklearn.metrics import balanced_accuracy_score  # these cost a second to import
     from sklearn.model_selection import cross_val_predict
@@ -189,7 +191,7 @@ def predicted_share(samples: SampleSet) -> float:
 def _annotate(
     train: SampleSet, val: SampleSet | None, note: str
 ) -> tuple[SampleSet, SampleSet | None]:
-    """Add a note on how they were read to both sets, and log it."""
+    """Return both sets with a note added on how they were read; log it."""
     logger.warning("%s.", note)
     previous = train.encoding or Encoding("")
     encoding = replace(previous, note="; ".join(filter(None, (previous.note, note))))

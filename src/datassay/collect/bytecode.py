@@ -81,7 +81,8 @@ def names_written(code: CodeType) -> set[str]:
         steps = instructions(nested)
         names |= {step.argval for step in steps if step.opname in STORES}
         # `a.b[c] = d`: the target starts where its container starts.
-        starts = {_source_start(step) for step in steps if step.opname in ITEMS} - {(None, None)}
+        changed_items = (step for step in steps if step.opname in ITEMS)
+        starts = {_source_start(step) for step in changed_items} - {(None, None)}
         loads = [step for step in steps if step.opname in LOADS | GLOBALS]
         names |= {step.argval for step in loads if _source_start(step) in starts}
         for owner, op in pairwise(steps):
@@ -99,7 +100,7 @@ def _source_start(instruction: dis.Instruction) -> tuple[int | None, int | None]
 
 
 def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the globals and imports that a function reads and never writes: path, value."""
+    """Yield (dotted path, value) of each global and import that a function reads, never writes."""
     written = names_written(function.__code__)
     for code in nested_codes(function.__code__):
         steps = instructions(code)
@@ -122,12 +123,14 @@ def _outside_value(
     index: int,
     modules: dict[str, Any],
 ) -> Any:
-    """Return what an instruction takes from outside, else MISSING; note imports in `modules`."""
+    """Return the global, import or imported module that an instruction loads, else MISSING."""
+    # `modules` holds the function's imports by local name, and is filled on the way.
     step = steps[index]
     if step.opname in GLOBALS:
         return function.__globals__.get(step.argval, MISSING)
     if step.opname == "IMPORT_NAME":
-        modules[IMPORTED] = _module(step.argval, steps[index - 2].argval, function)
+        level = steps[index - 2].argval  # leading dots of a relative import
+        modules[IMPORTED] = _import_named(step.argval, level, function)
         next_step = steps[index + 1]
         if next_step.opname.startswith("STORE"):
             modules[next_step.argval] = modules[IMPORTED]
@@ -138,7 +141,7 @@ def _outside_value(
     return MISSING
 
 
-def _module(name: str, level: int, function: FunctionType) -> ModuleType | None:
+def _import_named(name: str, level: int, function: FunctionType) -> ModuleType | None:
     """Import and return a module that a function imports; None where that fails."""
     package = function.__globals__.get("__package__") or ""
     try:

@@ -23,7 +23,6 @@ from datassay.collect.layers import Layers, parameter_name
 from datassay.collect.settings import OUTPUTS, PRODUCTS
 from datassay.errors import SettingError
 from datassay.machine import available_memory
-from datassay.optional import text_if
 from datassay.plan import EIGEN_WORK
 from datassay.rules import at_least, one_of, require
 
@@ -68,47 +67,41 @@ def choose_form(
 ) -> Form:
     """Choose the form that fits the memory, exact where it can be; settings are those of `collect`.
 
-    `sizes` are (n, m, k): training samples, validation samples, outputs. A table of more than about
-    1800 rows is seen from 512 landmarks: suspects rank alike.
+    `sizes` are (n, m, k): training samples, validation samples, outputs.
 
     Returns:
-        The form. "auto" takes the first that fits the memory and `MOST_SECONDS` at a nominal rate
-        of: exact and joint, exact and averaged (to about n k or n = 4000), averaged by 2048 or 1024
-        landmarks (1024 also where they take less than what follows), averaged over 2000
-        coordinates a tensor; then, whatever it takes, over about 4096 coordinates in all, or over
-        4, 16 and 64 times fewer; outputs that must be joint over at most 4096 and so on. A
-        projected or joint form is a kernel or features, whichever is smaller; "mixed" is a kernel
-        only where that is smaller.
+        The form. "auto" takes the first of these that fits the memory, and of 1 to 4 the seconds:
+
+        1. exact, joint outputs (to about n k = 4000);
+        2. exact, averaged outputs (to about n = 4000, a table's n = 1800);
+        3. averaged, by 2048 or 1024 landmarks (a table: 512); the fewest may take as long as 5, 6;
+        4. averaged, 2000 coordinates a tensor;
+        5. averaged, about 4096 coordinates in all;
+        6. the same with 4, 16 and 64 times fewer coordinates.
+
+        Joint outputs, or a single one, skip 2 to 4, and 5 and 6 are joint. A joint form, "mixed", 5
+        and 6 are a kernel or features, whichever is smaller.
     """
     _check_settings(projection, outputs, projection_kind, memory, precision, products)
-    if memory is None:
-        free_bytes = available_memory()
-    else:
-        free_bytes = memory
-    landmarks = LANDMARKS
-    time_limit = MOST_SECONDS  # of an exact form
-    if is_table:
-        landmarks = TABLE_LANDMARKS
-        time_limit = TABLE_SECONDS
-    forms = [
-        (
-            _form(layers, sizes, candidate, cast(ProjectionKind, projection_kind), precision),
-            candidate,
-        )
-        for candidate in _candidates(layers, sizes[2], projection, outputs, landmarks, time_limit)
-    ]
-    allowed = _affordable_forms(forms, layers, sizes, landmarks[-1])
-    # The last form is the smallest; where none fits, the caller compares peak_bytes with memory.
-    preferred = next(iter(allowed), forms[-1][0])
-    smallest = forms[-1][0]
-    form = next((form for form in allowed if form.peak_bytes <= SHARE * free_bytes), smallest)
+    free_bytes = available_memory() if memory is None else memory
+    landmarks = TABLE_LANDMARKS if is_table else LANDMARKS
+    time_limit = TABLE_SECONDS if is_table else MOST_SECONDS  # of an exact form
+    candidates = _candidates(layers, sizes[2], projection, outputs, landmarks, time_limit)
+    kind = cast(ProjectionKind, projection_kind)
+    forms = [_sized_form(layers, sizes, candidate, kind, precision) for candidate in candidates]
+    # Taken where none fits; the caller compares peak_bytes with memory.
+    smallest = forms[-1]
+    affordable = _affordable_forms(forms, candidates, layers, sizes, landmarks[-1])
+    preferred = next(iter(affordable), smallest)
+    fitting = (form for form in affordable if form.peak_bytes <= SHARE * free_bytes)
+    form = next(fitting, smallest)
     if form is not preferred:
         need = preferred.peak_bytes / 1e9
         share = SHARE * free_bytes / 1e9
         reason = f"which needs {need:.3g} GB of {share:.3g} GB that may be taken"
         form = replace(form, passed_over=f"{preferred.summary}, {reason}")
     if projection == "auto" and (preferred.landmarks or preferred.projection is not None):
-        form = replace(form, instead_of=_describe_alternative([f for f, _ in forms], sizes[1]))
+        form = replace(form, instead_of=_describe_alternative(forms, sizes[1]))
     if products == "auto":
         work = 0
         if form.representation == "features":
@@ -120,21 +113,21 @@ def choose_form(
 
 
 def _affordable_forms(
-    forms: list[tuple[Form, _Candidate]], layers: Layers, sizes, fewest: int
+    forms: list[Form], candidates: list[_Candidate], layers: Layers, sizes, fewest_landmarks: int
 ) -> list[Form]:
-    """Return forms within their seconds; fewest landmarks may take as long as coordinates would."""
-    seconds = [nominal_seconds(form, sizes[1]) for form, _ in forms]
-    unlimited = [s for (_, c), s in zip(forms, seconds, strict=True) if c.seconds == _ANY]
-    slowest = max(unlimited, default=0.0)
+    """Return the forms that keep to their candidates' seconds, in order."""
+    # The fewest landmarks may take as long as the slowest form without a limit.
+    predicted_seconds = [nominal_seconds(form, sizes[1]) for form in forms]
+    pairs = list(zip(candidates, predicted_seconds, strict=True))
+    slowest = max((seconds for c, seconds in pairs if c.seconds == _ANY), default=0.0)
     affordable = []
-    for (form, candidate), predicted in zip(forms, seconds, strict=True):
-        if form.landmarks == fewest:
+    for form, (candidate, seconds) in zip(forms, pairs, strict=True):
+        limit = candidate.seconds
+        if form.landmarks == fewest_landmarks:
             limit = max(candidate.seconds, slowest)
-        else:
-            limit = candidate.seconds
-        factors = _n_factors(layers, form.mixtures or sizes[2])
-        fits = 8.0 * form.landmarks * factors <= LANDMARK_BYTES
-        if predicted <= limit and (fits or candidate.seconds == _ANY):
+        n_factors = _n_factors(layers, form.mixtures or sizes[2])
+        landmarks_fit = 8.0 * form.landmarks * n_factors <= LANDMARK_BYTES
+        if seconds <= limit and (landmarks_fit or candidate.seconds == _ANY):
             affordable.append(form)
     return affordable
 
@@ -153,17 +146,12 @@ def _describe_alternative(forms: list[Form], n_queries: int) -> str:
 def _check_settings(projection, outputs, projection_kind, memory, precision, products) -> None:
     check_projection(projection)
     require(memory is None or memory > 0, "memory", "be a positive number of bytes", memory)
-    for name, value, allowed in (
-        ("outputs", outputs, OUTPUTS),
-        ("projection_kind", projection_kind, ("coordinates", "sparse_sign")),
-        ("precision", precision, ("auto", "float64", "float32")),
-        ("products", products, PRODUCTS),
-    ):
-        one_of(name, value, allowed)
+    one_of("outputs", outputs, OUTPUTS)
+    one_of("projection_kind", projection_kind, ("coordinates", "sparse_sign"))
+    one_of("precision", precision, ("auto", "float64", "float32"))
+    one_of("products", products, PRODUCTS)
     if outputs in {"mixed", "landmarks"} and projection is None:
-        needs = "a number of landmarks"
-        if outputs == "mixed":
-            needs = "projected features"
+        needs = "projected features" if outputs == "mixed" else "a number of landmarks"
         raise SettingError(
             f"outputs {outputs!r} needs {needs}; got projection None. Set the projection to a "
             "number, or outputs to 'averaged'."
@@ -180,66 +168,81 @@ def check_projection(projection: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
+    """A form to try, before its sizes are counted."""
+
     outputs: Outputs
     projection: int | None
-    seconds: float  # at the nominal rate, for which this candidate is taken
+    seconds: float  # that it may take at the nominal rate
     reason: str
     landmarks: int = 0
-    small: bool = False  # for want of memory or because of n: features wherever they are smaller
+    takes_smaller: bool = False  # a kernel only where it is smaller than features
 
 
 def _candidates(
     layers: Layers, k: int, projection, outputs, landmarks: tuple[int, ...], time_limit: float
 ) -> list[_Candidate]:
-    """Return the forms to try, best first: outputs, projection, and the seconds each may take."""
-    n_joint = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
-    is_auto = projection == "auto"
-    is_mixed = outputs == "mixed"
-    if is_mixed and not is_auto:
-        return [_Candidate("averaged", projection, _ANY, "projection was set", small=True)]
-    exact = is_auto or projection is None
-    averaged_seconds = time_limit if is_auto else _ANY
-    joint_seconds = {"auto": time_limit}.get(outputs, MOST_SECONDS if is_auto else _ANY)
-    if outputs == "landmarks" and not is_auto:
-        return [_Candidate("averaged", None, _ANY, "landmarks were set", projection or 0)]
-    reason = "n is large, so the kernel is seen from some of the samples"
-    candidates = []
-    if outputs in {"auto", "joint"} and exact:
-        candidates.append(_Candidate("joint", None, joint_seconds, "n·k or the model is small"))
-    if outputs in {"auto", "averaged"} and exact:
-        shared = "n·k is large, so the k outputs share one kernel"
-        candidates.append(_Candidate("averaged", None, averaged_seconds, shared))
-    if outputs in {"auto", "averaged", "landmarks"} and is_auto:
-        candidates += [_Candidate("averaged", None, MOST_SECONDS, reason, m) for m in landmarks]
+    """Return the candidates that the settings allow, best first; the last may take any time."""
+    if projection == "auto":
+        return _auto_candidates(layers, k, outputs, landmarks, time_limit)
+    if outputs == "mixed":
+        return [_Candidate("averaged", projection, _ANY, "projection was set", takes_smaller=True)]
     if outputs == "landmarks":
-        return [*candidates, _Candidate("averaged", None, _ANY, reason, landmarks[-1])]
-    if outputs in {"auto", "averaged"} and is_auto:
-        too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
-        candidates.append(_Candidate("averaged", S1_COORDINATES, MOST_SECONDS, too_big))
-    if is_auto:
-        fallback: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
-        n_averaged = coordinates_for(layers, LARGEST_EIGENPROBLEM)
-        start = n_joint if fallback == "joint" else n_averaged
-        too_large = "n is too large for a kernel"
-        too_large += text_if(fallback != "joint", ", and the k outputs share one row of features")
-        candidates.append(_Candidate(fallback, start, _ANY, too_large, small=True))
-        memory_reason = "more coordinates would exceed the memory"
-        fewer = [max(1, start // divisor) for divisor in (4, 16, 64)]
-        candidates += [_Candidate(fallback, p, _ANY, memory_reason, small=True) for p in fewer]
-    if not is_auto:
-        fallback = "averaged" if outputs == "averaged" else "joint"
-        candidates.append(_Candidate(fallback, projection, _ANY, "projection was set"))
+        return [_Candidate("averaged", None, _ANY, "landmarks were set", projection)]
+    candidates = []
+    if projection is None:
+        joint_seconds = time_limit if outputs == "auto" else _ANY
+        candidates = _exact_candidates(outputs, joint_seconds, _ANY)
+    fallback: Outputs = "averaged" if outputs == "averaged" else "joint"
+    return [*candidates, _Candidate(fallback, projection, _ANY, "projection was set")]
+
+
+def _exact_candidates(outputs, joint_seconds: float, averaged_seconds: float) -> list[_Candidate]:
+    """Return the exact kernels that `outputs` allows, with the seconds that each may take."""
+    candidates = []
+    if outputs in {"auto", "joint"}:
+        candidates.append(_Candidate("joint", None, joint_seconds, "n·k or the model is small"))
+    if outputs in {"auto", "averaged"}:
+        reason = "n·k is large, so the k outputs share one kernel"
+        candidates.append(_Candidate("averaged", None, averaged_seconds, reason))
     return candidates
 
 
-def _form(
+def _auto_candidates(
+    layers: Layers, k: int, outputs, landmarks: tuple[int, ...], time_limit: float
+) -> list[_Candidate]:
+    """Return the candidates of projection "auto", in the order that `choose_form` lists."""
+    joint_seconds = time_limit if outputs == "auto" else MOST_SECONDS
+    candidates = _exact_candidates(outputs, joint_seconds, time_limit)
+    if outputs in {"auto", "averaged", "landmarks"}:
+        reason = "n is large, so the kernel is seen from some of the samples"
+        candidates += [_Candidate("averaged", None, MOST_SECONDS, reason, m) for m in landmarks]
+        if outputs == "landmarks":
+            return [*candidates, _Candidate("averaged", None, _ANY, reason, landmarks[-1])]
+    if outputs in {"auto", "averaged"}:
+        reason = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
+        candidates.append(_Candidate("averaged", S1_COORDINATES, MOST_SECONDS, reason))
+    reason = "n is too large for a kernel"
+    fallback: Outputs = "joint"
+    limit = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))  # coordinates a tensor
+    if outputs != "joint" and k > 1:
+        reason += ", and the k outputs share one row of features"
+        fallback = "averaged"
+        limit = coordinates_for(layers, LARGEST_EIGENPROBLEM)
+    candidates.append(_Candidate(fallback, limit, _ANY, reason, takes_smaller=True))
+    reason = "more coordinates would exceed the memory"
+    for divisor in (4, 16, 64):
+        projection = max(1, limit // divisor)
+        candidates.append(_Candidate(fallback, projection, _ANY, reason, takes_smaller=True))
+    return candidates
+
+
+def _sized_form(
     layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind, precision: str
 ) -> Form:
-    """Return a candidate with its sizes: rows, features, bytes and operations."""
+    """Return a candidate's form with its sizes: rows, features, bytes and operations."""
     n, m, n_outputs = sizes
-    is_mean = candidate.outputs == "averaged" and candidate.projection is None
     k = n_outputs
-    if is_mean:
+    if candidate.outputs == "averaged" and candidate.projection is None:
         k = min(n_outputs, MIXTURES)
     sizes = (n, m, k)
     item = _item_bytes(layers, sizes, precision)
@@ -259,33 +262,34 @@ def _form(
     if k != 1:
         outputs = candidate.outputs
     projection = candidate.projection
-    b = k if outputs == "joint" else 1
-    n_features = sum(min(t, projection or t) for t in layers.sizes.values())
-    shared = outputs == "averaged"
+    is_averaged = outputs == "averaged"
+    b = 1 if is_averaged else k  # rows per sample
+    n_features = sum(min(size, projection or size) for size in layers.sizes.values())
     # A mean over output blocks has no features of its own; those that stand in for it err more than
     # projecting alone, so they wait until the kernel's decomposition is the dearer.
-    is_small = n <= LARGEST_EIGENPROBLEM and not candidate.small
-    dual = (shared and (projection is None or is_small)) or n * b <= n_features
-    factored = dual and projection is None
-    if factored:
+    is_small = n <= LARGEST_EIGENPROBLEM and not candidate.takes_smaller
+    is_kernel = is_averaged and (projection is None or is_small)
+    is_kernel = is_kernel or n * b <= n_features
+    has_factors = is_kernel and projection is None
+    if has_factors:
         n_held = _n_factors(layers, k)
-        a_sample = 4 * n_held
+        call_values = 4 * n_held
     else:
-        n_held = (1 if shared and not dual else k) * n_features
-        a_sample = 4 * _call_values(layers, k)
-        a_sample += k * (n_features + 2 * _full_size(layers, projection, kind))
-    chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
+        n_held = n_features if is_averaged and not is_kernel else k * n_features
+        call_values = 4 * _call_values(layers, k)
+        call_values += k * (n_features + 2 * _full_size(layers, projection, kind))
+    chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * call_values))))
     jacobians = item * (n + m) * n_held
-    calls = item * chunk * a_sample
-    if dual:
+    calls = item * chunk * call_values
+    if is_kernel:
         representation = "kernel"
         result = 8.0 * n * b * (n + m) * b
-        if factored:
+        if has_factors:
             n_columns = _n_factors(layers, b * k)
         else:
             n_columns = b * k * n_features
         work += 2.0 * n * (n + m) * n_columns
-        calls = max(calls, result + _kernel_working_bytes(layers, sizes, b, item, factored))
+        calls = max(calls, result + _kernel_working_bytes(layers, sizes, b, item, has_factors))
     else:
         representation = "features"
         result = float(item) * n_features * (n + m) * b
@@ -305,13 +309,13 @@ def _form(
 
 
 def _item_bytes(layers: Layers, sizes, precision: str) -> int:
-    """Return the bytes of a number of the Jacobians, 8 or 4."""
+    """Return the bytes of a number of the Jacobians, 8 or 4; sizes are (n, m, k)."""
     n, m, k = sizes
     if precision == "auto":
-        a_sample = layers.n_parameters  # multiplications; a convolution's at every position
+        n_products = layers.n_parameters  # of a forward pass; a convolution's at every position
         for name, (_, height, width) in layers.convolutions.items():
-            a_sample += (height * width - 1) * layers.direct[parameter_name(name, "weight")]
-        work = 2.0 * (n + m) * (1 + k) * a_sample
+            n_products += (height * width - 1) * layers.direct[parameter_name(name, "weight")]
+        work = 2.0 * (n + m) * (1 + k) * n_products
         precision = "float32"
         if work <= FLOAT64_WORK:
             precision = "float64"
@@ -347,7 +351,7 @@ def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: par
 
 
 def coordinates_for(layers: Layers, n_features: int) -> int:
-    """Return the least limit of coordinates a tensor that keeps so many features, or everything."""
+    """Return the fewest coordinates a tensor that keep `n_features` in all, or every weight."""
     remaining = n_features
     limit = 0
     tensors = layers.sizes.values()
@@ -382,11 +386,12 @@ def _full_size(layers: Layers, projection: int | None, kind: ProjectionKind) -> 
     return max(full, default=0)
 
 
-def _kernel_working_bytes(layers: Layers, sizes, b: int, item: int, factored: bool) -> float:
+def _kernel_working_bytes(layers: Layers, sizes, b: int, item: int, has_factors: bool) -> float:
     """Return the bytes of two panels, and of float64 copies where Jacobians are float32."""
     n, _, k = sizes
     panel = min(WORKING_BYTES, 8 * (n * b) ** 2)
     if item == 8:
         return panel * (1 + 1 / b**2)
     dense = max((n_in + k * n_out for n_in, n_out, _ in layers.dense.values()), default=0)
-    return panel * (1 + 1 / b**2) + 8 * n * (dense if factored else 0) + 2 * PART_BYTES
+    copies = 8 * n * dense if has_factors else 0
+    return panel * (1 + 1 / b**2) + copies + 2 * PART_BYTES

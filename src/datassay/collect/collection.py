@@ -20,7 +20,7 @@ from datassay.collect.form import Form, step_bytes, within_memory
 from datassay.collect.jacobian.blocks import Block, map_block
 from datassay.collect.jacobian.inputs import check_device, network_inputs
 from datassay.collect.jacobian.kernel import kernel, landmark_positions
-from datassay.collect.jacobian.per_sample import check_vectorized, inspect_layers, typed_copy
+from datassay.collect.jacobian.per_sample import inspect_layers, typed_copy, vectorizable_layers
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, check_initial_fit, probability_warning
 from datassay.collect.jacobian_pass import (
@@ -43,7 +43,7 @@ from datassay.progress import Progress, silent
 
 # Samples of the batch that says how long a pass takes.
 PILOT = 64
-# Of larger networks Jacobians are mostly float32; whether float64 ones come is not looked at.
+# Larger networks' Jacobians are mostly float32, so whether float64 ones work is not tried.
 MOST_DOUBLE = 10**7
 logger = logging.getLogger(__name__)
 
@@ -129,7 +129,9 @@ def collect(
     if layers.unvectorized:
         notes += (f"samples are differentiated one at a time, slowly: {layers.unvectorized}",)
     frozen = typed_copy(model, getattr(torch, form.precision)).to(form.products.device)
-    sets = {"train": train} | ({} if val is None else {"val": val})
+    sets = {"train": train}
+    if val is not None:
+        sets["val"] = val
     projections = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     projections = projections.move(form.products.device)
     work = JacobianPass(frozen, layers, sets, form, projections)
@@ -138,8 +140,7 @@ def collect(
     all_targets = {split: network_targets(s, layers.n_outputs) for split, s in sets.items()}
     n = len(train)
     val_targets = all_targets.get("val")
-    names = ("kernel", "val_kernel", "features", "val_features")
-    parts: dict[str, Any] = dict.fromkeys(names)
+    matrices: dict[str, Any] = dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))
     with within_memory(form):
         if store is None:
             stored = None
@@ -152,9 +153,10 @@ def collect(
             stored = StoredPass(store, work, model, all_targets, seed)
             f0, blocks = collect_blocks(work, lambda names: stored.arrays(names, runner), progress)
         if stored is not None and form.products.in_store:
-            parts |= {"features": stored.features("train"), "val_features": stored.features("val")}
+            matrices["features"] = stored.features("train")
+            matrices["val_features"] = stored.features("val")
         else:
-            parts |= _kernel_or_features(blocks, n, form, val is not None)
+            matrices |= _kernel_or_features(blocks, n, form, val is not None)
     notes += probability_warning(f0[:n], train.is_classification)
     notes += check_initial_fit(
         f0[:n],
@@ -172,7 +174,7 @@ def collect(
         class_names=train.class_names,
         label_type=train.label_type,
         val_outputs=None if val is None else f0[n:],
-        **parts,
+        **matrices,
         form=form,
         warnings=notes,
         val_targets=val_targets,
@@ -193,7 +195,7 @@ def plan_collection(
 
 
 def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> PlanStep:
-    """Estimate what collecting n samples takes, from counted products and a pilot batch."""
+    """Return the plan's step of collecting n samples, from counted products and a timed batch."""
     layers = sample_layers(model, train)
     frozen = typed_copy(model, getattr(torch, form.precision)).to(form.products.device)
     pilot_samples = train.subset(np.arange(min(len(train), form.chunk, PILOT)))
@@ -206,11 +208,12 @@ def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> P
         kind = form.representation
     pilot_form = replace(form, chunk=len(pilot_samples), representation=kind, landmarks=0)
     batch = JacobianPass(frozen, layers, {"train": pilot_samples}, pilot_form, projections)
-    (cold, _), (warm, _) = (time_call(lambda: batch.arrays(batch.chunks[0])) for _ in range(2))
+    first_seconds, _ = time_call(lambda: batch.arrays(batch.chunks[0]))
+    later_seconds, _ = time_call(lambda: batch.arrays(batch.chunks[0]))
     return PlanStep(
         "collect", f"{form.summary}; {form.reason}; {form.chunk} samples a call",
         step_bytes(form)["collect"], {"float64": form.kernel_flops},
-        pilot=cold + n / len(pilot_samples) * warm, counted=form.jacobian_flops,
+        pilot=first_seconds + n / len(pilot_samples) * later_seconds, counted=form.jacobian_flops,
     )  # fmt: skip
 
 
@@ -221,7 +224,7 @@ def _plan(
     settings: dict,
     store: str | Path | None = None,
 ) -> tuple[Layers, Form, tuple[SampleSet, SampleSet | None]]:
-    """Return layers and form, and the sets with labels numbered as the network's outputs."""
+    """Return the layers, the form, and (train, val) with labels numbered as the outputs are."""
     device = check_device(settings.get("device", "cpu"))
     checked: dict[str, Any] = settings | {"device": device}
     check_sets(train, val)
@@ -243,8 +246,8 @@ def _plan(
             free_bytes = available_memory()
         else:
             free_bytes = memory
-        stays = form.representation == "features" and form.peak_bytes > free_bytes
-        form = replace(form, products=replace(form.products, in_store=stays))
+        in_store = form.representation == "features" and form.peak_bytes > free_bytes
+        form = replace(form, products=replace(form.products, in_store=in_store))
     return layers, form, (train, val)
 
 
@@ -275,20 +278,21 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
 
 
 def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
-    """Inspect a network on the first samples: return the layers that are collected."""
+    """Return the layers that are collected, after trying the network on the first samples."""
     probe = typed_copy(model, torch.float32)
     x = network_inputs(samples.x[:4], probe, torch.float32)
     layers = inspect_layers(probe, x[:1])
     check_apart(probe, x)
-    layers = check_vectorized(probe, layers, x)
+    layers = vectorizable_layers(probe, layers, x)
     if layers.n_parameters > MOST_DOUBLE:
         return layers
-    # Some kernels of torch take one type alone.
-    return check_vectorized(probe.double(), layers, x if layers.integers else x.double())
+    # In float64 too, for some kernels of torch take one type alone.
+    x_double = x if layers.takes_integers else x.double()
+    return vectorizable_layers(probe.double(), layers, x_double)
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
-    """Return targets for k outputs: one-hot classes, or {0, 1} for two classes by one output."""
+    """Return float64 targets for k outputs: values, one-hot classes, or 0 and 1 for one output."""
     samples = recode_for_outputs(samples, n_outputs, is_own=True)  # maybe more outputs than classes
     check_n_outputs(samples, n_outputs)
     y = torch.as_tensor(samples.y)
@@ -300,6 +304,7 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
 
 
 def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
+    """Return, and log, warnings if the memory chose the form, or does not hold it."""
     if memory is None:
         memory = available_memory()
     results = []
@@ -323,18 +328,19 @@ def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
 ) -> dict[str, Any]:
-    """Return the Linearization's kernel or features, of training and validation samples."""
-    parts: dict[str, Any] = {}
+    """Return the Linearization's kernel or features by field; the first n samples are training."""
+    matrices: dict[str, Any] = {}
     train = {name: map_block(b, lambda t: t[:n]) for name, b in blocks.items()}
-    ends = {"": train}
+    blocks_by_prefix = {"": train}
     if with_val:
-        ends["val_"] = {name: map_block(b, lambda t: t[n:]) for name, b in blocks.items()}
-    for prefix, rows in ends.items():
+        val = {name: map_block(b, lambda t: t[n:]) for name, b in blocks.items()}
+        blocks_by_prefix["val_"] = val
+    for prefix, rows in blocks_by_prefix.items():
         if form.representation == "kernel":
             device = form.products.device
-            parts[f"{prefix}kernel"] = kernel(rows, train, form.outputs, device=device)
+            matrices[f"{prefix}kernel"] = kernel(rows, train, form.outputs, device=device)
         else:
             projected = rows[PROJECTED]
             assert isinstance(projected, Tensor)
-            parts[f"{prefix}features"] = projected.flatten(0, 1)
-    return parts
+            matrices[f"{prefix}features"] = projected.flatten(0, 1)
+    return matrices

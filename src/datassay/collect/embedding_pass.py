@@ -31,11 +31,12 @@ from datassay.store.location import EMBEDDINGS, inside
 logger = logging.getLogger(__name__)
 
 STEP = "embed"
-CHUNK, FIRST = 256, 16
-TEXTS, ON_DEVICE = 16, 64  # a batch
+CHUNK = 256  # samples
+SAMPLES_BEFORE_ESTIMATE = 16  # of the seconds that all will take
+TEXT_BATCH, DEVICE_BATCH = 16, 64
 LONG_SECONDS = 60.0
 MOST_KNOWN = 50_000  # texts whose embeddings are kept for their repeats
-STILL = 1e-6  # of the median standard deviation of an embedding's numbers
+CONSTANT_BELOW = 1e-6  # of the median standard deviation of an embedding's numbers
 
 
 class EmbeddingPass:
@@ -51,27 +52,27 @@ class EmbeddingPass:
     ):
         """Prepare the samples and move the encoder's network to the device."""
         self.encoder = encoder
-        self.place = store
+        self.store_location = store
         self.device = device
         self.progress = progress
-        self.given = dict(zip(PARTS, sets, strict=False))
-        raw = {name: _encoder_inputs(samples) for name, samples in self.given.items()}
-        scale = _scale(raw)
+        self.parts = dict(zip(PARTS, sets, strict=False))
+        raw = {name: _encoder_inputs(samples) for name, samples in self.parts.items()}
+        scale = _pixel_scale(raw)
         self.samples = {name: _Samples(values, scale) for name, values in raw.items()}
-        self.sizes = {name: len(samples) for name, samples in self.given.items()}
+        self.sizes = {name: len(samples) for name, samples in self.parts.items()}
         self.total = sum(self.sizes.values())
         encoder.network.to(device)
         # On one thread lite0 takes 18 ms per image alone and 35 ms in batches of 16, whose
         # intermediate values leave the caches; minilm 14 ms a short text and 9 ms in batches.
-        cpu_batch = TEXTS
+        cpu_batch = TEXT_BATCH
         if encoder.reads != "text":
             cpu_batch = torch.get_num_threads()
-        self.batch = ON_DEVICE
+        self.batch_size = DEVICE_BATCH
         if device.type == "cpu":
-            self.batch = cpu_batch
-        self.done = 0
-        self.started = 0.0  # time at which the first chunk that no store holds began
-        self.known: dict[str | int, tuple[np.ndarray, bool]] = {}  # embedding, was it cut?
+            self.batch_size = cpu_batch
+        self.n_embedded = 0  # samples embedded here, not read from the store
+        self.started = 0.0  # time at which the first of them began
+        self.known: dict[str | int, tuple[np.ndarray, bool]] = {}  # by key: embedding, was it cut?
 
     def sets(self) -> dict[str, SampleSet]:
         """Embed both sets: x becomes the embeddings, after the columns that come with texts."""
@@ -90,17 +91,18 @@ class EmbeddingPass:
                 "were set to 0"
             )
         seconds = 0.0
-        if self.done:
+        if self.n_embedded:
             seconds = time.perf_counter() - self.started
         return self._to_sets(x, "; ".join(notes), seconds)
 
     def plan_sets(self) -> dict[str, SampleSet]:
-        """Return sets with one batch's embeddings throughout, and the seconds all would take."""
+        """Return both sets as `sets` does, but with the first samples' embeddings repeated."""
+        # Their encoding says how many seconds all would take.
         x = self._columns()
-        rows = np.arange(min(FIRST, self.sizes["train"]))
+        rows = np.arange(min(SAMPLES_BEFORE_ESTIMATE, self.sizes["train"]))
         self._embed("train", rows[:2])  # the first call of a network is slow
         started = time.perf_counter()
-        batches = np.split(rows, range(self.batch, len(rows), self.batch))
+        batches = np.split(rows, range(self.batch_size, len(rows), self.batch_size))
         values = np.concatenate([self._embed("train", batch)[0] for batch in batches])
         seconds = time.perf_counter() - started
         for set_x in x.values():
@@ -109,27 +111,27 @@ class EmbeddingPass:
         return self._to_sets(x, "", seconds / len(rows) * self.total)
 
     def _columns(self) -> dict[str, np.ndarray]:
-        """Allocate each part's x, with the columns of numbers that come with texts filled in."""
+        """Return each part's x to be: a text's columns of numbers, then room for its embedding."""
         width = self.encoder.width
         x = {}
-        for name, samples in self.given.items():
-            n_embedded = 0
-            if samples.encoding is not None:
-                n_embedded = samples.encoding.width
-            n = 0
+        for name, samples in self.parts.items():
+            n_numbers = 0
             if self.encoder.reads == "text":
-                n = samples.x.shape[1] - n_embedded
-            check_fits(4.0 * self.total * (n + width), f"embeddings of {self.total:,} samples")
-            x[name] = np.empty((len(samples), n + width), np.float32)
-            if n:
-                x[name][:, :n] = samples.x[:, :n]
+                n_numbers = samples.x.shape[1]
+                if samples.encoding is not None:  # its columns are replaced
+                    n_numbers -= samples.encoding.width
+            n_columns = n_numbers + width
+            check_fits(4.0 * self.total * n_columns, f"embeddings of {self.total:,} samples")
+            x[name] = np.empty((len(samples), n_columns), np.float32)
+            if n_numbers:
+                x[name][:, :n_numbers] = samples.x[:, :n_numbers]
         return x
 
     def _silence_constants(self, x: dict[str, np.ndarray]) -> int:
         """Set embedding columns that only rounding moves to 0; return their number."""
         train = x["train"][:, -self.encoder.width :]
         deviation = np.array([column.std(dtype=np.float64) for column in train.T])
-        constant_idx = np.flatnonzero(deviation < STILL * np.median(deviation))
+        constant_idx = np.flatnonzero(deviation < CONSTANT_BELOW * np.median(deviation))
         for values in x.values():
             values[:, values.shape[1] - self.encoder.width + constant_idx] = 0
         return len(constant_idx)
@@ -139,7 +141,7 @@ class EmbeddingPass:
         encoding = Encoding(
             encoder.name, encoder.width, self.weights, encoder.recipe, note, round(seconds, 1)
         )
-        return {name: _set_x(samples, x[name], encoding) for name, samples in self.given.items()}
+        return {name: _set_x(samples, x[name], encoding) for name, samples in self.parts.items()}
 
     @property
     def weights(self) -> str:
@@ -147,20 +149,21 @@ class EmbeddingPass:
         return self.encoder.digest or weights_digest(self.encoder.network)
 
     def _chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
-        """Yield each chunk's embeddings, stored or computed, and which texts were cut."""
+        """Yield (chunk, embeddings [b, width], is_cut [b]) in order, stored or computed."""
         store = self._store()
         complete = set()
         if store is not None:
             complete = store.list_complete()
         for chunk in chunks_of(self.sizes, CHUNK):
             if store is not None and chunk.number in complete:
-                values, cut = (store.get(chunk.number, name) for name in ("embedding", "cut"))
+                values = store.get(chunk.number, "embedding")
+                cut = store.get(chunk.number, "cut")
             else:
                 values, cut = self._embed_chunk(chunk)
                 if store is not None:
                     store.put(chunk.number, {"embedding": values, "cut": cut})
             if self.encoder.reads == "text" and len(self.known) < MOST_KNOWN:
-                self.known |= zip(self._names(chunk), zip(values, cut, strict=True), strict=True)
+                self.known |= zip(self._keys(chunk), zip(values, cut, strict=True), strict=True)
             yield chunk, values, cut
             before = 0
             if chunk.split == "val":
@@ -169,7 +172,7 @@ class EmbeddingPass:
 
     def _store(self) -> FeatureStore | None:
         """Open the store of the embeddings; None where none was asked for."""
-        if self.place is None:
+        if self.store_location is None:
             return None
         run = {
             "holds": "embeddings",
@@ -184,9 +187,9 @@ class EmbeddingPass:
             "cut": ((), np.dtype(np.bool_)),
         }
         layout = Layout(self.sizes, arrays, CHUNK)
-        return FeatureStore(inside(self.place, EMBEDDINGS), run, layout, {})
+        return FeatureStore(inside(self.store_location, EMBEDDINGS), run, layout, {})
 
-    def _names(self, chunk: Chunk) -> list[str | int]:
+    def _keys(self, chunk: Chunk) -> list[str | int]:
         """Return the key of each sample in a chunk: a text itself, an image's position."""
         rows = range(chunk.start, chunk.stop)
         samples = self.samples[chunk.split]
@@ -195,32 +198,39 @@ class EmbeddingPass:
         return list(rows)
 
     def _embed_chunk(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-        """Embed a chunk, each text once, in batches of texts of similar length."""
-        names = self._names(chunk)
+        """Return a chunk's embeddings, [b, width], and [b], whether a text was cut."""
+        # Each distinct text is embedded once, in batches of similar length.
+        keys = self._keys(chunk)
         embedded = {}
-        row_of = {n: chunk.start + i for i, n in enumerate(names) if n not in self.known}
-        order = sorted(row_of, key=lambda name: len(name) if isinstance(name, str) else 0)
+        row_of = {key: chunk.start + i for i, key in enumerate(keys) if key not in self.known}
+        order = sorted(row_of, key=lambda key: len(key) if isinstance(key, str) else 0)
         self.started = self.started or time.perf_counter()
-        for start in range(0, len(order), self.batch):
-            batch = order[start : start + self.batch]
-            values, cut = self._embed(chunk.split, [row_of[name] for name in batch])
+        for start in range(0, len(order), self.batch_size):
+            batch = order[start : start + self.batch_size]
+            values, cut = self._embed(chunk.split, [row_of[key] for key in batch])
             embedded |= zip(batch, zip(values, cut, strict=True), strict=True)
-            self.done += len(batch)
-            if self.done - len(batch) < FIRST <= self.done:
-                seconds = (time.perf_counter() - self.started) / self.done * self.total
-                hint = ""
-                if not self.place:
-                    hint = "; --store keeps the embeddings for the next run"
-                task = f"{self.total:,} samples with {self.encoder.name}"
-                if seconds > LONG_SECONDS:
-                    logger.warning("embedding %s takes about %.0f s%s.", task, seconds, hint)
+            n_before = self.n_embedded
+            self.n_embedded += len(batch)
+            if n_before < SAMPLES_BEFORE_ESTIMATE <= self.n_embedded:
+                self._warn_if_long()
         available = ChainMap(embedded, self.known)
-        values, cut = zip(*(available[name] for name in names), strict=True)
+        values, cut = zip(*(available[key] for key in keys), strict=True)
         return np.stack(values), np.array(cut, bool)
+
+    def _warn_if_long(self) -> None:
+        """Log how long all samples take, by those embedded so far, if that is long."""
+        seconds = (time.perf_counter() - self.started) / self.n_embedded * self.total
+        hint = ""
+        if not self.store_location:
+            hint = "; --store keeps the embeddings for the next run"
+        task = f"{self.total:,} samples with {self.encoder.name}"
+        if seconds > LONG_SECONDS:
+            logger.warning("embedding %s takes about %.0f s%s.", task, seconds, hint)
 
     def _embed(
         self, set_name: str, rows: Iterable[Any]
     ) -> tuple[Float[np.ndarray, "b width"], np.ndarray]:
+        """Return these rows' embeddings as float32, and [b], whether a text was cut."""
         prepared = [self.encoder.prepare(self.samples[set_name][int(row)]) for row in rows]
         with torch.no_grad():
             batch = self.encoder.embed(prepared, self.device)
@@ -236,7 +246,7 @@ def _encoder_inputs(samples: SampleSet) -> Any:
     return samples.images
 
 
-def _scale(raw: dict[str, Any]) -> float:
+def _pixel_scale(raw: dict[str, Any]) -> float:
     """Return what pixels of arrays are divided by, the same for both parts: 1 or 255."""
     arrays = [v for v in raw.values() if _are_pixels(v)]
     if not arrays:
@@ -278,28 +288,30 @@ class _Samples:
         return np.moveaxis(image, -1, 0)
 
     def digest(self) -> str:
-        """Compute the SHA-256 of all samples: of every file's content, in order."""
+        """Return the SHA-256 of all samples: of an array, of texts, or of files' contents."""
         if _are_pixels(self.raw):
             return digest({"x": self.raw})
-        files = self.raw
+        items = self.raw
         sha = hashlib.sha256()
         if isinstance(self.raw, Pictures):
-            files = self.raw.files
+            items = self.raw.files
             sha.update(f"upright, on {self.raw.ground}".encode())  # how they are read
-        for file in files:
-            content = file
-            if isinstance(file, Path):
-                with reading(file):
-                    content = file.read_bytes()
-            elif not isinstance(file, bytes):
-                content = str(file).encode()
+        for item in items:
+            content = item
+            if isinstance(item, Path):
+                with reading(item):
+                    content = item.read_bytes()
+            elif not isinstance(item, bytes):
+                content = str(item).encode()
             sha.update(hashlib.sha256(content).digest())
         return sha.hexdigest()
 
 
 def _set_x(samples: SampleSet, x: np.ndarray, encoding: Encoding) -> SampleSet:
-    n = x.shape[1] - encoding.width
-    names = (*samples.feature_names[:n], *(f"{encoding.name} {i}" for i in range(encoding.width)))
+    """Return the samples with x: columns of numbers, then embeddings, which get numbered names."""
+    n_numbers = x.shape[1] - encoding.width
+    embedding_names = (f"{encoding.name} {i}" for i in range(encoding.width))
+    names = (*samples.feature_names[:n_numbers], *embedding_names)
     encoded = replace(samples, x=x, feature_names=names, encoding=encoding)
     if samples.texts is not None:
         return replace(encoded, kind="text")

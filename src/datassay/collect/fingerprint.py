@@ -69,7 +69,7 @@ def numpy_values(tensor: Tensor) -> np.ndarray:
 
 
 def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
-    """Return which parameters training leaves alone: one entry, or none where all of them train."""
+    """Return {"frozen tensors": names that do not train}; empty where all of them train."""
     parameters = unwrap(model).named_parameters()
     frozen = [name for name, p in parameters if not p.requires_grad]
     if not frozen:
@@ -118,22 +118,22 @@ def code_fingerprint(model: object) -> dict[str, str]:
 
 
 class _Walk:
-    """A walk through values in a fixed order; functions and classes get an entry each."""
+    """A walk through values in a fixed order; functions and classes get a digest each."""
 
     def __init__(self) -> None:
-        self.digests: dict[str, str] = {}
-        self._names: dict[int, str] = {}  # by id
-        self._taken: Counter[str] = Counter()
-        self._changed = functools.cache(_changed_attributes)
+        self.digests: dict[str, str] = {}  # by name
+        self._names: dict[int, str] = {}  # of values described before, by id
+        self._name_counts: Counter[str] = Counter()
+        self._changed_attributes = functools.cache(_changed_attributes)
         self._alive: list[object] = []  # so that no id is given twice
 
     def module(self, path: str, module: nn.Module) -> None:
         """Record a module's class, and what it holds beside weights, saved buffers and modules."""
         cls = type(module)
         self.describe(cls)
-        loose = module._non_persistent_buffers_set
-        unsaved = {name: module._buffers[name] for name in sorted(loose) if name in module._buffers}
-        attributes = _read_attributes(module, BASE | self._changed(cls))
+        unsaved_names = sorted(module._non_persistent_buffers_set)
+        unsaved = {name: module._buffers[name] for name in unsaved_names if name in module._buffers}
+        attributes = _read_attributes(module, BASE | self._changed_attributes(cls))
         hooks = {name: [*vars(module)[name].values()] for name in HOOKS if vars(module).get(name)}
         if unsaved or attributes or hooks:
             if path:
@@ -147,7 +147,8 @@ class _Walk:
         self.digests[name] = _digest(self.describe(value))
 
     def describe(self, value: Any, depth: int = 0) -> object:
-        """Describe a value as plain JSON values, the same in every process."""
+        """Return JSON values that stand for a value, the same in every process."""
+        # A function, class or object gets its name, under which its digest is noted.
         kind = type(value)
         if isinstance(value, enum.Enum):
             return [kind.__name__, value.name]
@@ -167,15 +168,15 @@ class _Walk:
 
     def _describe_compound(self, value: Any, depth: int) -> object:
         """Return JSON values that differ where a container, function, class or object does."""
-        inner = functools.partial(self.describe, depth=depth)
+        describe = functools.partial(self.describe, depth=depth)
         if isinstance(value, Mapping):
-            return [type(value).__name__, [[inner(k), inner(v)] for k, v in value.items()]]
+            return [type(value).__name__, [[describe(k), describe(v)] for k, v in value.items()]]
         if isinstance(value, set | frozenset):
-            return ["set", sorted((inner(v) for v in value), key=json.dumps)]
+            return ["set", sorted((describe(v) for v in value), key=json.dumps)]
         if isinstance(value, list | tuple):
-            return [type(value).__name__, [inner(v) for v in value]]
+            return [type(value).__name__, [describe(v) for v in value]]
         if isinstance(value, functools.partial):
-            return ["partial", inner(value.func), inner(value.args), inner(value.keywords)]
+            return ["partial", describe(value.func), describe(value.args), describe(value.keywords)]
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, type):
@@ -184,29 +185,29 @@ class _Walk:
             return ["module", value.__name__]
         for parts in (_parts_of_callable(value), _parts_of_object(value)):
             if parts is not None:
-                self._name(value, f"an object of {type(value).__qualname__}")
-                return [inner(type(value)), [inner(item) for item in parts]]
+                self._assign_name(value, f"an object of {type(value).__qualname__}")
+                return [describe(type(value)), [describe(item) for item in parts]]
         return getattr(value, "__qualname__", type(value).__qualname__)
 
-    def _name(self, value: object, name: str) -> str:
-        """Return a name for a value that no other has, so that it is described only once."""
-        self._taken[name] += 1
-        number = self._taken[name]
+    def _assign_name(self, value: object, name: str) -> str:
+        """Give a value a name that no other has, so that it is described only once; return it."""
+        self._name_counts[name] += 1
+        number = self._name_counts[name]
         self._names[id(value)] = name if number == 1 else f"{name} #{number}"
         return self._names[id(value)]
 
     def _function(self, function: FunctionType) -> str:
-        """Note the digest of a function, of its code and all that it reads; return its name."""
-        name = self._name(function, function.__qualname__.replace("<locals>.", ""))
+        """Note the digest of a function's code and of all that it reads; return its name."""
+        name = self._assign_name(function, function.__qualname__.replace("<locals>.", ""))
         closure = _closure(function)
-        if _home(function.__globals__.get("__name__")) == "framework":
+        origin = _code_origin(function.__globals__.get("__name__"))
+        if origin == "framework":
             inside = [self.describe(value) for value in closure.values()]
             self.digests[name] = _digest([function.__globals__["__name__"], inside])
             return name
         defaults = [function.__defaults__, function.__kwdefaults__]
-        is_own = _home(function.__globals__.get("__name__")) == "own"
         outside = {}
-        if is_own:
+        if origin == "own":
             outside = dict(names_used(function))
         self.digests[name] = _digest([
             describe_code(function.__code__),
@@ -217,36 +218,38 @@ class _Walk:
         return name
 
     def _class(self, cls: type) -> str:
-        """Note a class's digest, of its bases and members that may be called; return its name."""
+        """Note the digest of a class's bases and members; return its name."""
+        # Methods that `forward` may reach count with all that they read, others and those of
+        # packages by their own code alone. Attributes count in the user's own classes.
         # exec gives classes of code without a module the name of the built-in one.
-        stray = cls.__module__ == "builtins" and vars(builtins).get(cls.__name__) is not cls
-        if stray:
-            home = "own"
-        else:
-            home = _home(cls.__module__)
-        if home in {"framework", "standard"}:
-            self._package(cls.__module__)
+        is_stray = cls.__module__ == "builtins" and vars(builtins).get(cls.__name__) is not cls
+        origin = "own" if is_stray else _code_origin(cls.__module__)
+        if origin in {"framework", "standard"}:
+            self._note_version(cls.__module__)
             return f"{cls.__module__}.{cls.__qualname__}"
-        name = self._name(cls, cls.__qualname__.replace("<locals>.", ""))
+        name = self._assign_name(cls, cls.__qualname__.replace("<locals>.", ""))
         bases = [self.describe(base) for base in cls.__mro__[1:-1]]
-        if home == "package":
-            self._package(cls.__module__)
-        written = self._changed(cls)
-        called = None
+        if origin == "package":
+            self._note_version(cls.__module__)
+        skipped = self._changed_attributes(cls)
+        reachable = frozenset(vars(cls))
         if issubclass(cls, nn.Module):
-            called = _reachable_methods(cls)
-        special = re.compile("__|_abc_impl$").match
+            reachable = _reachable_methods(cls)
+        is_special = re.compile("__|_abc_impl$").match
         parts: list[list[object]] = []
         for member, value in vars(cls).items():
             functions = _functions(value)
-            if functions and (home == "package" or (called is not None and member not in called)):
+            if functions and (origin == "package" or member not in reachable):
                 parts.append([member, [describe_code(f.__code__) for f in functions]])
-            elif functions or (home == "own" and member not in written and not special(member)):
+            elif functions or (
+                origin == "own" and member not in skipped and not is_special(member)
+            ):
                 parts.append([member, self.describe(value)])
         self.digests[name] = _digest([bases, parts])
         return name
 
-    def _package(self, module: str) -> None:
+    def _note_version(self, module: str) -> None:
+        """Note the version of a module's package, except of torch and the standard library."""
         top = module.partition(".")[0]
         # torch's own version is an entry of every manifest that needs it.
         if top not in {"torch", "builtins"} and top not in sys.stdlib_module_names:
@@ -254,7 +257,7 @@ class _Walk:
 
 
 def _parts_of_callable(value: Any) -> list[Any] | None:
-    """Return what a wrapper or pattern calls or compares with; None of anything else."""
+    """Return what a wrapper calls, or a pattern compares with; None for any other value."""
     if isinstance(value, property):
         return [value.fget, value.fset, value.fdel]
     if isinstance(value, staticmethod | classmethod):
@@ -272,7 +275,7 @@ def _parts_of_callable(value: Any) -> list[Any] | None:
 
 
 def _parts_of_object(value: Any) -> list[Any] | None:
-    """Return what an object of a user's class holds; None where it is not looked into."""
+    """Return what an object holds that decides its results; None where it is not looked into."""
     if isinstance(value, torch.jit.ScriptModule):
         return [value.code]
     if isinstance(value, nn.Module):
@@ -282,7 +285,7 @@ def _parts_of_object(value: Any) -> list[Any] | None:
             _read_attributes(value, skipped),
         ]
     is_namespace = isinstance(value, SimpleNamespace | Namespace)
-    if not is_namespace and _home(type(value).__module__) == "standard":
+    if not is_namespace and _code_origin(type(value).__module__) == "standard":
         return None
     if hasattr(value, "__dict__") or _list_slots(value):
         return [_read_attributes(value, set())]
@@ -290,29 +293,33 @@ def _parts_of_object(value: Any) -> list[Any] | None:
 
 
 def _read_attributes(value: Any, skipped: set[str]) -> dict[str, Any]:
+    """Return an object's attributes by name, without those skipped or that say nothing."""
     attributes = {**getattr(value, "__dict__", {})}
     attributes |= {
         name: getattr(value, name) for name in _list_slots(value) if hasattr(value, name)
     }
-    is_config = hasattr(value, "to_json_string") and hasattr(value, "model_type")
-    left_out = skipped | NO_CODE | (NOTED if is_config else set())
-    return {name: value_of for name, value_of in attributes.items() if name not in left_out}
+    left_out = skipped | NO_CODE
+    if hasattr(value, "to_json_string") and hasattr(value, "model_type"):  # of transformers
+        left_out = left_out | NOTED
+    return {name: attribute for name, attribute in attributes.items() if name not in left_out}
 
 
 def _list_slots(value: object) -> list[str]:
-    slots = [vars(cls).get("__slots__", ()) for cls in type(value).__mro__]
-    names = [name for s in slots for name in ([s] if isinstance(s, str) else s)]
+    names: list[str] = []
+    for cls in type(value).__mro__:
+        slots = vars(cls).get("__slots__", ())
+        names += [slots] if isinstance(slots, str) else slots
     return [name for name in names if not name.startswith("__")]
 
 
 def _functions(value: Any) -> list[FunctionType]:
-    """Return the functions that a class's member consists of."""
-    inside: Iterable[Any] = (value,)
+    """Return the functions of a class's member: a method, or inside a method or property."""
+    candidates: Iterable[Any] = (value,)
     if isinstance(value, staticmethod | classmethod):
-        inside = (value.__func__,)
+        candidates = (value.__func__,)
     elif isinstance(value, property):
-        inside = (value.fget, value.fset, value.fdel)
-    return [f for f in inside if isinstance(f, FunctionType)]
+        candidates = (value.fget, value.fset, value.fdel)
+    return [f for f in candidates if isinstance(f, FunctionType)]
 
 
 def _reachable_methods(cls: type) -> frozenset[str]:
@@ -331,8 +338,8 @@ def _reachable_methods(cls: type) -> frozenset[str]:
 def _changed_attributes(cls: type) -> frozenset[str]:
     """Return the names of the attributes that `forward`, or what it calls, changes itself."""
     classes = [c for c in cls.__mro__ if c not in {nn.Module, object}]
-    results = [vars(c)[n] for c in classes for n in _reachable_methods(cls) if n in vars(c)]
-    functions = [f for value in results for f in _functions(value)]
+    members = [vars(c)[n] for c in classes for n in _reachable_methods(cls) if n in vars(c)]
+    functions = [f for member in members for f in _functions(member)]
     return frozenset().union(*(names_written(f.__code__) for f in functions))
 
 
@@ -350,7 +357,7 @@ def _closure(function: FunctionType) -> dict[str, Any]:
 
 
 @functools.cache
-def _home(module: str | None) -> str:
+def _code_origin(module: str | None) -> str:
     """Return where a module's code is from: "framework", "standard", "package" or "own"."""
     top = (module or "__main__").partition(".")[0]
     if top in FRAMEWORKS:

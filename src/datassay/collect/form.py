@@ -169,11 +169,18 @@ def step_bytes(form: Form) -> dict[str, float]:
     n, p = form.n_rows, form.n_features
     matrix = 8.0 * p**2
     rows = 8.0 * n * p
-    is_single = form.products.precision != "float64"
-    collected = 0.0
-    if not form.products.in_store:
-        collected = form.result_bytes
-    basis = collected + matrix * (2 if is_single else 1)
+    # Copies in the products' precision: of the panel, and beside a float64 basis.
+    panel_share = 1.0
+    n_bases = 1
+    if form.products.precision != "float64":
+        panel_share = 0.5
+        n_bases = 2
+    collecting = form.collect_bytes
+    collected = form.result_bytes
+    if form.products.in_store:
+        collecting -= form.jacobian_bytes
+        collected = 0.0
+    basis = collected + n_bases * matrix
     panel = min(rows, max(matrix, PANEL_BYTES))
     sums = matrix * int(-(-rows // panel)).bit_length()  # C, added up along a tree
     if rows <= WHOLE_BYTES:
@@ -181,10 +188,8 @@ def step_bytes(form: Form) -> dict[str, float]:
     samples = n // _rows_per_sample(form)
     ridges = 8.0 * 2 * N_RIDGES * samples * form.n_outputs
     return {
-        "collect": form.collect_bytes - (form.jacobian_bytes if form.products.in_store else 0.0),
-        "eigendecomposition": collected
-        + max(EIGEN_MATRICES * matrix, sums)
-        + (0.5 if is_single else 1.0) * panel,
+        "collect": collecting,
+        "eigendecomposition": collected + max(EIGEN_MATRICES * matrix, sums) + panel_share * panel,
         "leave one out": basis + max(EIGEN_MATRICES * matrix, 2 * panel, removal_bytes(form)),
         "label issues": basis + ridges + 2 * panel,
         "influence": basis + 2 * panel + 8.0 * min(samples, MOST_PARTNERS) * p,
@@ -192,31 +197,32 @@ def step_bytes(form: Form) -> dict[str, float]:
 
 
 def _kernel_bytes(form: Form) -> dict[str, float]:
-    """Return the bytes at once of each step that computes with a kernel."""
+    """Return the most bytes that each step of scoring with a kernel holds at once."""
     n = form.n_rows
     matrix = 8.0 * n**2
     basis = 2 * form.result_bytes
     samples = n // _rows_per_sample(form)
-    averaged = 8.0 * samples**2
-    # Rows of an output are averaged first, and that kernel is decomposed on its own.
+    averaged_kernel = 8.0 * samples**2
+    # Joint rows are averaged over the outputs first, and that kernel is decomposed on its own.
     if form.outputs == "joint":
-        label = EIGEN_MATRICES * averaged
+        averaging = EIGEN_MATRICES * averaged_kernel
     else:
-        label = 2 * min(averaged, PANEL_BYTES)
+        averaging = 2 * min(averaged_kernel, PANEL_BYTES)
     pairs = 6 * 8.0 * min(samples, MOST_PARTNERS) * min(samples, PANEL_BYTES // (8 * n))
     return {
         "collect": form.collect_bytes,
         "eigendecomposition": form.result_bytes
         + max(EIGEN_MATRICES * matrix, form.result_bytes + matrix),
         "leave one out": basis + removal_bytes(form),
-        "label issues": basis + label + 8.0 * 2 * N_RIDGES * samples * form.n_outputs,
+        "label issues": basis + averaging + 8.0 * 2 * N_RIDGES * samples * form.n_outputs,
         "influence": basis + pairs + 8.0 * min(samples, MOST_PARTNERS) * n,
     }
 
 
 def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) -> int:
-    """Return how many samples' removal is computed together; `shape` is the residual's."""
-    # (n, b, c). A chunk holds W [size, chunk, c], Σ over resolvents [size, chunk, b, c], 2 copies.
+    """Return how many samples' removal is computed together."""
+    # shape: the residual's, (n, b, c). size: the eigenproblem's. values: that a chunk may hold.
+    # A chunk holds W [size, chunk, c], Σ over resolvents [size, chunk, b, c], and 2 copies.
     n, b, c = shape
     if values is None:
         values = REMOVAL_VALUES
@@ -224,7 +230,7 @@ def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) ->
 
 
 def removal_bytes(form: Form, values: int | None = None) -> float:
-    """Return the bytes of one chunk of removals, a weight vector an output."""
+    """Return the bytes of one chunk of removals; each has a weight vector per output."""
     b = _rows_per_sample(form)
     size = form.eigenproblem
     n, c = form.n_rows // b, form.n_outputs // b
@@ -240,7 +246,7 @@ def _rows_per_sample(form: Form) -> int:
 
 @contextmanager
 def within_memory(form: Form) -> Iterator[None]:
-    """Raise one line where collecting or scoring a form, inside the block, runs out of memory."""
+    """Raise SettingError, which says what would fit, where the block runs out of memory."""
     try:
         yield
     except (MemoryError, RuntimeError, ModelError) as error:
@@ -249,8 +255,8 @@ def within_memory(form: Form) -> Iterator[None]:
             raise
         room = available_memory()
         need = form.peak_bytes
-        share = min(room / need, 0.5)
-        if form.representation == "kernel":
+        share = min(room / need, 0.5)  # of the samples that fit
+        if form.representation == "kernel":  # grows with their square
             share = share**0.5
         n = int(share * form.n_rows / _rows_per_sample(form))
         raise SettingError(

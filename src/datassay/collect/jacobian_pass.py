@@ -52,9 +52,9 @@ class JacobianPass:
 
     def template(self) -> tuple[Tensor, dict[str, Block]]:
         """Return outputs and blocks of no sample, which show names, shapes and precision."""
-        outputs = self.form.n_outputs
+        n_outputs = self.form.n_outputs
         dtype = getattr(torch, self.form.precision)
-        k = self.form.mixtures or outputs
+        k = self.form.mixtures or n_outputs
 
         def allocate(*shape: int) -> Tensor:
             return torch.empty(0, *shape, dtype=dtype)
@@ -63,18 +63,18 @@ class JacobianPass:
             rows = k
             if self.form.mixes_outputs or self.form.landmarks:
                 rows = 1
-            return allocate(outputs), {PROJECTED: allocate(rows, self.form.n_features)}
+            return allocate(n_outputs), {PROJECTED: allocate(rows, self.form.n_features)}
         blocks: dict[str, Block] = {n: allocate(k, size) for n, size in self.layers.direct.items()}
-        for name, (n_in, n_out, bias) in self.layers.dense.items():
-            blocks[name] = DenseFactors(allocate(n_in), allocate(k, n_out), bias)
-        return allocate(outputs), blocks
+        for name, (n_in, n_out, has_bias) in self.layers.dense.items():
+            blocks[name] = DenseFactors(allocate(n_in), allocate(k, n_out), has_bias)
+        return allocate(n_outputs), blocks
 
     def arrays(self, chunk: Chunk) -> dict[str, Tensor]:
         """Compute outputs and (projected) Jacobian blocks of a chunk, by `template`'s names."""
         samples = self.sets[chunk.split]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(
-            samples.x[chunk.samples], self.frozen, dtype, integers=self.layers.integers
+            samples.x[chunk.samples], self.frozen, dtype, integers=self.layers.takes_integers
         )
         # On an accelerator: all bits of float32 in convolutions, and the same ones each time.
         with cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
@@ -84,7 +84,7 @@ class JacobianPass:
         return {name: values.cpu() for name, values in arrays.items()}
 
     def _differentiate(self, x: Tensor) -> tuple[Tensor, dict[str, Block]]:
-        """Return outputs, and Jacobians by tensor, as factors, or projected, as the form asks."""
+        """Return outputs, [n, k], and the blocks that the form asks for, as in `template`."""
         if self.landmarks is not None:
             f0, blocks = jacobian(self.frozen, self.layers, x, self.form.mixtures)
             return f0, {PROJECTED: self.landmarks.features(blocks).to(f0)[:, None]}
@@ -114,7 +114,8 @@ def collect_blocks(
     arrays: Callable[[Iterable[str]], Iterable[Mapping[str, Tensor]]],
     progress: Progress = silent,
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """Collect f₀ and (projected) Jacobian blocks of all samples; no blocks that stay in a store."""
+    """Return f₀ and (projected) Jacobian blocks of all samples; no blocks that stay in a store."""
+    # `arrays` yields each chunk's arrays of the names it is called with.
     n_all = sum(work.sizes.values())
     n_done = 0
     outputs, blocks = work.template()
@@ -135,6 +136,7 @@ def collect_blocks(
 
 
 def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np.ndarray) -> None:
+    """Raise ModelError, naming up to 3 samples, where outputs or derivatives are not finite."""
     for kind, tensors in (("outputs", [f0]), ("derivatives", named_tensors(blocks).values())):
         finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
         bad = ~torch.stack(finite).all(0).cpu().numpy()

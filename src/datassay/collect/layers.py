@@ -38,7 +38,7 @@ class Layers:
             the convolutions whose weight and bias, both in `direct`, are differentiated as factors.
         last_layer: name of the dense layer whose output is the network's, whose gradient is the
             identity; empty where there is none.
-        integers: whether the network takes whole numbers as integers.
+        takes_integers: whether the network takes whole numbers as integers.
         unvectorized: why samples are differentiated one at a time; empty where together.
     """
 
@@ -47,15 +47,17 @@ class Layers:
     n_outputs: int
     convolutions: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     last_layer: str = ""
-    integers: bool = False
+    takes_integers: bool = False
     unvectorized: str = ""
 
     @property
     def sizes(self) -> dict[str, int]:
         """Entries of each collected tensor; a dense layer has "name.weight" and "name.bias"."""
         sizes = dict(self.direct)
-        for name, (n_in, n_out, bias) in self.dense.items():
-            sizes |= {f"{name}.weight": n_in * n_out} | ({f"{name}.bias": n_out} if bias else {})
+        for name, (n_in, n_out, has_bias) in self.dense.items():
+            sizes[f"{name}.weight"] = n_in * n_out
+            if has_bias:
+                sizes[f"{name}.bias"] = n_out
         return sizes
 
     @property
@@ -66,15 +68,15 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Gradients Σ_t left_t ⊗ right_t, over the places t where a sample uses the weights."""
+    """Gradients Σ_t lhs_t ⊗ rhs_t, over the places t where a sample uses the weights."""
 
-    # [b, places]: the one row that is 1 (a token id).
+    # [b, places]: lhs_t is 1 in this row (a token id) and 0 elsewhere.
     lhs: Float[Tensor, "b places rows"] | Int[Tensor, "b places"]
     rhs: Float[Tensor, "b places columns"]
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the left factors are single rows, by number."""
+        """Whether `lhs` holds the numbers of single rows."""
         return not self.lhs.is_floating_point()
 
 
@@ -90,7 +92,7 @@ def tensors_of(use: Use) -> list[Tensor]:
 
 
 def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
-    """Compute the gradients, [b, rows, columns], summed over all uses of the weights."""
+    """Return each sample's gradient, summed over all uses of the weights."""
     total = _to_matrix(uses[0], rows)
     for use in uses[1:]:
         total = total + _to_matrix(use, rows)
@@ -98,12 +100,12 @@ def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
 
 
 def unfold(use: Use, size: int) -> Use:
-    """Return a use by samples where a network folds their parts, such as frames, into one axis."""
+    """Return a use whose first axis counts `size` samples, not their parts, such as frames."""
     if isinstance(use, Factors):
         if len(use.rhs) == size:
             return use
-        pair = (t.unflatten(0, (size, -1)).flatten(1, 2) for t in (use.lhs, use.rhs))
-        return Factors(*pair)
+        lhs, rhs = (t.unflatten(0, (size, -1)).flatten(1, 2) for t in (use.lhs, use.rhs))
+        return Factors(lhs, rhs)
     if len(use) == size:
         return use
     return use.unflatten(0, (size, -1)).sum(1)
@@ -112,7 +114,7 @@ def unfold(use: Use, size: int) -> Use:
 def weighted_sum(
     uses: list[Use], weights: Float[Tensor, " b"], rows: int
 ) -> Float[Tensor, "rows columns"]:
-    """Sum the gradients over samples, each times a weight, without forming those of a sample."""
+    """Return Σ_i weights_i · gradient_i over samples, without forming a sample's gradient."""
     total: Tensor | float = 0.0
     for use in uses:
         if not isinstance(use, Factors):
@@ -120,8 +122,8 @@ def weighted_sum(
             continue
         weighted_columns = (use.rhs * weights.to(use.rhs)[:, None, None]).flatten(0, 1)
         if use.is_sparse:
-            into = weighted_columns.new_zeros(rows, weighted_columns.shape[1])
-            total = total + into.index_add_(0, use.lhs.flatten(), weighted_columns)
+            zeros = weighted_columns.new_zeros(rows, weighted_columns.shape[1])
+            total = total + zeros.index_add_(0, use.lhs.flatten(), weighted_columns)
         else:
             total = total + use.lhs.flatten(0, 1).T @ weighted_columns
     assert isinstance(total, Tensor)
@@ -129,10 +131,12 @@ def weighted_sum(
 
 
 def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
-    """Join the uses of single samples to those of a batch; places that a sample lacks are 0."""
+    """Return one use of a batch, [b, ...], joined from the uses of its samples, each [1, ...]."""
+    # Places that a sample lacks are 0. The use is a gradient unless all are factors.
     example = next(uses[0] for uses in uses_of if uses)
     factors = [[use for use in uses if isinstance(use, Factors)] for uses in uses_of]
-    if not isinstance(example, Factors) or list(map(len, factors)) != list(map(len, uses_of)):
+    all_factors = list(map(len, factors)) == list(map(len, uses_of))
+    if not isinstance(example, Factors) or not all_factors:
         zeros = torch.zeros_like(matrix([example], rows))
         return [torch.cat([matrix(uses, rows) if uses else zeros for uses in uses_of])]
     unused = Factors(example.lhs[:, :0], example.rhs[:, :0])
@@ -143,7 +147,7 @@ def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
 
 
 def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
-    """Return the rows of the weights that the batch uses, in order; None where it may use all."""
+    """Return the rows of the weights that the batch uses, ascending; None if it may use all."""
     ids = [use.lhs.flatten() for use in uses if isinstance(use, Factors) and use.is_sparse]
     if len(ids) != len(uses):
         return None
@@ -151,7 +155,7 @@ def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
 
 
 def restrict(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
-    """Map the rows of sparse uses to positions in a selection, as `used_rows` returns it."""
+    """Return sparse uses whose row numbers are positions in `rows`, which `used_rows` gave."""
     return [
         Factors(torch.searchsorted(rows, use.lhs), use.rhs)
         for use in uses
@@ -164,23 +168,23 @@ def rotate(
     row_basis: Float[Tensor, "rows rows"] | None,
     column_basis: Float[Tensor, "c c"] | None,
 ) -> list[Use]:
-    """Return gradients in another basis, leftᵀ G right, in the form that costs fewer operations."""
+    """Return each use in another basis: row_basisᵀ G column_basis of its gradients G."""
     return [_rotate_use(use, row_basis, column_basis) for use in uses]
 
 
 def _rotate_use(use: Use, row_basis: Tensor | None, column_basis: Tensor | None) -> Use:
-    """Return leftᵀ G right of one use, as factors if these cost fewer operations."""
+    """Return row_basisᵀ G column_basis of one use's gradients G; None is the identity."""
+    # Factors stay factors where this costs fewer operations. Sparse ones ignore the row basis.
     if isinstance(use, Factors):
-        positions = use.rhs.shape[1]
-        n_left = 0 if row_basis is None else len(row_basis)
-        n_right = 0 if column_basis is None else len(column_basis)
-        n_both = n_left * n_right
-        if use.is_sparse or positions * (n_left**2 + n_right**2) <= n_both * (n_left + n_right):
-            if row_basis is None or use.is_sparse:
-                a = use.lhs
-            else:
-                a = use.lhs @ row_basis
-            return Factors(a, use.rhs if column_basis is None else use.rhs @ column_basis)
+        n_places = use.rhs.shape[1]
+        n_rows = 0 if row_basis is None else len(row_basis)
+        n_columns = 0 if column_basis is None else len(column_basis)
+        factor_work = n_places * (n_rows**2 + n_columns**2)
+        matrix_work = n_rows * n_columns * (n_rows + n_columns)
+        if use.is_sparse or factor_work <= matrix_work:
+            lhs = use.lhs if row_basis is None or use.is_sparse else use.lhs @ row_basis
+            rhs = use.rhs if column_basis is None else use.rhs @ column_basis
+            return Factors(lhs, rhs)
         use = _to_matrix(use, use.lhs.shape[-1])
     dense = use if row_basis is None else row_basis.T @ use
     if column_basis is None:
@@ -188,7 +192,8 @@ def _rotate_use(use: Use, row_basis: Tensor | None, column_basis: Tensor | None)
     return dense @ column_basis
 
 
-def _to_matrix(use: Use, rows: int) -> Tensor:
+def _to_matrix(use: Use, rows: int) -> Float[Tensor, "b rows columns"]:
+    """Return each sample's gradient of one use, summed over its places."""
     if not isinstance(use, Factors):
         return use
     if not use.is_sparse:
@@ -204,23 +209,23 @@ def _to_matrix(use: Use, rows: int) -> Tensor:
 
 
 def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor | None]:
-    """Sum left leftᵀ and right rightᵀ over samples and places: Kronecker factors."""
-    # Returns [rows, rows] and [columns, columns] in float64, Σ G Gᵀ and Σ Gᵀ G of gradients G that
-    # are no factors. None where a side is larger than `largest`, or left factors are single rows.
+    """Return the Kronecker factors Σ lhs lhsᵀ, [rows, rows], and Σ rhs rhsᵀ, [columns, columns]."""
+    # Sums are over samples and places, in float64; gradients G that are no factors add G Gᵀ and Gᵀ
+    # G. None stands for a side longer than `largest`, and for the rows of sparse factors.
     sides: list[Tensor | None] = [None, None]
-    sparse = any(isinstance(use, Factors) and use.is_sparse for use in uses)
+    is_sparse = any(isinstance(use, Factors) and use.is_sparse for use in uses)
     pairs = [(u.lhs, u.rhs) if isinstance(u, Factors) else (u.mT, u) for u in uses]
     for side, parts in enumerate(zip(*pairs, strict=True)):
-        if not (side == 0 and sparse) and parts[0].shape[-1] <= largest:
+        if not (side == 0 and is_sparse) and parts[0].shape[-1] <= largest:
             factor = torch.cat([rows.flatten(0, 1) for rows in parts])
             sides[side] = (factor.T @ factor).double()
     return sides[0], sides[1]
 
 
-# From its output's gradient to one use of a layer's weights, whose input is fixed.
+# The map from the gradient by a layer's output to one use of its weights, for a fixed input.
 Given = Callable[[Tensor], Use]
-# From the layer, its input, the number of samples and whether its bias trains. The weights are a
-# matrix: a column more for the bias.
+# (layer, input x, b samples, whether its bias trains) → that map. The weights are a matrix; a bias
+# that trains is one more column.
 Kind = Callable[[nn.Module, Tensor, int, bool], Given]
 
 
@@ -237,7 +242,7 @@ def kind_of(layer: nn.Module) -> Kind | None:
         shapes = [(n, p.ndim) for n, p in layer.named_parameters()]
         if shapes != [("weight", 1)]:
             return None
-        return _root_mean_square
+        return _rms_norm
     return KINDS.get(type(layer))
 
 
@@ -246,38 +251,40 @@ def _by_sample(values: Tensor, b: int) -> Tensor:
     return values.reshape(b, -1, values.shape[-1])
 
 
-def _append_bias(inputs: Tensor, bias: bool) -> Tensor:
-    if bias:
+def _append_ones(inputs: Tensor, trains_bias: bool) -> Tensor:
+    """Return the inputs, with a last 1 as the input of a bias that trains."""
+    if trains_bias:
         return functional.pad(inputs, (0, 1), value=1.0)
     return inputs
 
 
-def _dense(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    inputs = _append_bias(_by_sample(x, b), bias)
+def _dense(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+    """Return the map to factors: output gradients by rows, inputs by columns."""
+    inputs = _append_ones(_by_sample(x, b), trains_bias)
     return lambda gradient: Factors(_by_sample(gradient, b), inputs)
 
 
-def _transposed_dense(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """Return the map from output gradients to factors, for a weight [n_in, n_out] and its bias."""
-    inputs = _append_bias(_by_sample(x, b), bias)
+def _transposed_dense(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+    """Return the map to factors of a weight [n_in, n_out], whose bias is one more row."""
+    inputs = _append_ones(_by_sample(x, b), trains_bias)
     return lambda gradient: Factors(inputs, _by_sample(gradient, b))
 
 
-def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """Return the map to factors, patches as a dense layer's inputs; with groups, to gradients."""
+def _convolution(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+    """Return the map to factors, patches being a dense layer's inputs; to gradients with groups."""
     assert isinstance(layer, nn.Conv2d | nn.Conv1d)
-    windows = patches(layer, x)  # [b, channels · kernel, places], of frames [b · frames, ...]
-    b = len(windows)
+    windows = patches(layer, x)  # [b, channels · kernel, places]
+    b = len(windows)  # frames, where a sample is several
     if layer.groups == 1:
-        inputs = _append_bias(windows.mT, bias)
+        inputs = _append_ones(windows.mT, trains_bias)
         return lambda gradient: Factors(gradient.reshape(b, gradient.shape[1], -1).mT, inputs)
-    split = windows.reshape(b, layer.groups, -1, windows.shape[-1])
+    by_group = windows.reshape(b, layer.groups, -1, windows.shape[-1])
 
     def to_gradients(gradient: Tensor) -> Use:
         gradient = gradient.reshape(b, gradient.shape[1], -1)
-        products = gradient.reshape(b, len(split[0]), -1, gradient.shape[-1]) @ split.mT
+        products = gradient.reshape(b, layer.groups, -1, gradient.shape[-1]) @ by_group.mT
         result = products.flatten(1, 2)
-        if bias:
+        if trains_bias:
             return torch.cat([result, gradient.sum(2)[..., None]], 2)
         return result
 
@@ -285,90 +292,87 @@ def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
 
 
 def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size places"]:
-    """Return what a convolution's kernel sees at each place: channels · kernel, in weight order."""
-    sizes = [layer.kernel_size, layer.dilation, layer.padding, layer.stride]
+    """Return what a convolution's kernel sees at each place; size = channels · kernel entries."""
+    padding: Sequence[int] = ()
     if isinstance(layer.padding, str):
         spread = [d * (k - 1) for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
         if layer.padding == "valid":
-            ends = [0] * len(spread)
-        else:
-            ends = [s // 2 for s in spread]
-        extra = [
-            s - 2 * e if layer.padding == "same" else 0 for s, e in zip(spread, ends, strict=True)
-        ]
-        x = functional.pad(x, [v for added in reversed(extra) for v in (0, added)])
-        sizes[2] = tuple(ends)
+            spread = [0] * len(spread)
+        padding = [s // 2 for s in spread]
+        # An odd spread is padded by one more at the end. pad() takes the last axis first.
+        x = functional.pad(x, [v for s in reversed(spread) for v in (0, s % 2)])
+    else:
+        padding = cast("tuple", layer.padding)
     if layer.padding_mode != "zeros":
-        widths = [v for size in reversed(cast("tuple", sizes[2])) for v in (size, size)]
+        widths = [v for size in reversed(padding) for v in (size, size)]
         x = functional.pad(x, widths, layer.padding_mode)
-        sizes[2] = (0,) * len(layer.kernel_size)
+        padding = [0] * len(padding)
+    sizes = [layer.kernel_size, layer.dilation, padding, layer.stride]
     if isinstance(layer, nn.Conv1d):  # unfold knows two axes
         x = x[:, :, None]
         row_axis = (1, 1, 0, 1)
         sizes = [(axis, *size) for axis, size in zip(row_axis, sizes, strict=True)]
-    kernel, dilation, padding, stride = (cast("tuple", size) for size in sizes)
-    return functional.unfold(x, kernel, dilation, padding, stride)
+    return functional.unfold(x, *map(tuple, sizes))
 
 
-def _embedding(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
+def _embedding(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
     assert isinstance(layer, nn.Embedding)
     ids = x.reshape(b, -1)
-    # The row of padding does not train.
-    trains = None
-    if layer.padding_idx is not None:
-        trains = (ids != layer.padding_idx)[..., None]
 
-    def use(gradient: Tensor) -> Use:
+    def to_factors(gradient: Tensor) -> Use:
         columns = _by_sample(gradient, b)
-        return Factors(ids, columns if trains is None else columns * trains)
+        if layer.padding_idx is not None:  # this row does not train
+            columns = columns * (ids != layer.padding_idx)[..., None]
+        return Factors(ids, columns)
 
-    return use
+    return to_factors
 
 
-def _layer_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
+def _layer_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
     assert isinstance(layer, nn.LayerNorm)
     size = layer.weight.numel()
     normed = functional.layer_norm(x, layer.normalized_shape, eps=layer.eps).reshape(b, -1, size)
-    return lambda gradient: _scale(normed, gradient.reshape(b, -1, size), bias)
+    return lambda gradient: _scale(normed, gradient.reshape(b, -1, size), trains_bias)
 
 
-def _root_mean_square(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """Return the map to gradients for any library's RMS norm: affine in its weight."""
+def _rms_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+    """Return the map to gradients for any library's RMS norm, by its values at weights 0 and 1."""
+    # The norm is affine in its weight, so the difference is its derivative, the normalised input.
     weight = cast("Tensor", layer.weight)
     with torch.no_grad():
-        at_zero, at_one = (
-            torch.func.functional_call(layer, {"weight": weight * 0 + v}, x) for v in (0, 1)
-        )
+        at_zero = torch.func.functional_call(layer, {"weight": torch.zeros_like(weight)}, x)
+        at_one = torch.func.functional_call(layer, {"weight": torch.ones_like(weight)}, x)
     normalised = _by_sample(at_one - at_zero, b)
-    return lambda gradient: _scale(normalised, _by_sample(gradient, b), bias)
+    return lambda gradient: _scale(normalised, _by_sample(gradient, b), trains_bias)
 
 
-def _batch_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
+def _batch_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
     assert isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
     normalised = functional.batch_norm(x, layer.running_mean, layer.running_var, eps=layer.eps)
-    return _scale_channels(normalised, bias)
+    return _scale_channels(normalised, trains_bias)
 
 
-def _group_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
+def _group_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
     assert isinstance(layer, nn.GroupNorm)
-    return _scale_channels(functional.group_norm(x, layer.num_groups, eps=layer.eps), bias)
+    return _scale_channels(functional.group_norm(x, layer.num_groups, eps=layer.eps), trains_bias)
 
 
-def _scale_channels(normalised: Tensor, bias: bool) -> Given:
+def _scale_channels(normalised: Tensor, trains_bias: bool) -> Given:
+    """Return the map to gradients of a scale per channel, for normalised inputs [b, c, ...]."""
     normalised = _channels_last(normalised)
-    return lambda gradient: _scale(normalised, _channels_last(gradient), bias)
+    return lambda gradient: _scale(normalised, _channels_last(gradient), trains_bias)
 
 
-def _channels_last(values: Tensor) -> Tensor:
+def _channels_last(values: Tensor) -> Float[Tensor, "b places channels"]:
     if values.ndim > 2:
         return values.flatten(2).mT
     return values[:, None]
 
 
-def _scale(normalised: Tensor, gradient: Tensor, bias: bool) -> Use:
+def _scale(normalised: Tensor, gradient: Tensor, trains_bias: bool) -> Use:
     """Return gradients of z = w ∘ x + b, [b, size, 1 or 2], by w and, where it trains, b."""
     by_weight = (normalised * gradient).sum(1)
-    if bias:
+    if trains_bias:
         return torch.stack([by_weight, gradient.sum(1)], 2)
     return by_weight[..., None]
 

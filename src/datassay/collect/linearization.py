@@ -81,7 +81,7 @@ class Linearization:
         return residual.reshape(len(self), self.rows_per_sample, -1)
 
     def average_outputs(self) -> Linearization:
-        """Average to one kernel row per sample, shared by all outputs.
+        """Average over the outputs, to one kernel row per sample.
 
         Returns:
             Itself if it is so already; else with Θ_ij = (1/k) Σ_a Θ[(i,a),(j,a)], [n, n].
@@ -109,12 +109,13 @@ class Linearization:
             blocks = kernel.reshape(-1, b, n, b)
             return blocks.diagonal(dim1=1, dim2=3).mean(-1)
         assert self.features is not None and features is not None
-        matrices = (features, self.features)
-        lhs, rhs = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in matrices)
+        # [samples, b p]: products of these are sums over the outputs.
+        pair = (features, self.features)
+        lhs, rhs = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in pair)
         return lhs @ rhs.T / b
 
     def _rows(self, indices: np.ndarray) -> Tensor:
-        """Return the row numbers of some samples."""
+        """Return the rows, [s b], of the samples at these positions, [s]."""
         b = self.rows_per_sample
         return (torch.as_tensor(indices)[:, None] * b + torch.arange(b)).flatten()
 
@@ -142,16 +143,17 @@ class Linearization:
         )
 
     def held_out(self, indices: np.ndarray, val_idx: np.ndarray) -> Linearization:
-        """Split the training samples: some stay, others become the validation samples.
+        """Make some of the training samples the validation samples, without collecting anew.
 
         Args:
             indices: [s] positions that stay training samples.
             val_idx: [m] positions of the new validation samples; the old ones are left out.
 
         Returns:
-            The smaller linearisation; nothing is collected anew.
+            The smaller linearisation.
         """
-        rows, held_rows = self._rows(indices), self._rows(val_idx)
+        rows = self._rows(indices)
+        held_rows = self._rows(val_idx)
         return replace(
             self.subset(indices),
             val_outputs=self.outputs[val_idx],
@@ -163,13 +165,13 @@ class Linearization:
     def judged_on(self, val_idx: np.ndarray) -> Linearization:
         """Return the linearisation with only the validation samples at `val_idx`, [m] positions."""
         rows = self._rows(val_idx)
-        fields = {}
-        for name, idx in (("outputs", val_idx), ("targets", val_idx), ("kernel", rows)):
-            values = getattr(self, f"val_{name}")
-            fields[f"val_{name}"] = select_rows(values, idx)
         features = self.val_features
         return replace(
-            self, **fields, val_features=None if features is None else _rows_at(features, rows)
+            self,
+            val_outputs=select_rows(self.val_outputs, val_idx),
+            val_targets=select_rows(self.val_targets, val_idx),
+            val_kernel=select_rows(self.val_kernel, rows),
+            val_features=None if features is None else _rows_at(features, rows),
         )
 
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from datassay.errors import SettingError
 from datassay.plugins import modules_in
 
-# Up to this many outputs per sample, the curvature sums over all of them; beyond, so many vectors
-# are drawn, or one where a sample has several places.
+# With up to MOST_SUMMED outputs and one place a sample, the Hessian is the sum over a whole root;
+# else it is estimated from DRAWS random vectors, or one where a sample has several places.
 MOST_SUMMED, DRAWS = 16, 8
 
 
@@ -41,9 +41,9 @@ class Loss(LossSettings):
         name: as users give it.
         criteria: of torch, that are this loss.
         compares: "classes", whose outputs are logits and may be softened; "values"; or "own".
-        has_one_class: whether labels choose one of several outputs.
+        has_one_class: whether labels are classes, each choosing one of the outputs.
         is_of_tokens: whether targets are the inputs' tokens, each by the outputs before it.
-        by_criterion: torch's criterion divided by this loss.
+        by_criterion: the factor by which torch's criterion is larger than this loss.
         middle: of one output, the value that divides two classes.
     """
 
@@ -60,7 +60,7 @@ class Loss(LossSettings):
         return {}
 
     def predict(self, f: Tensor, dim: int = -1) -> Tensor:
-        """Return what the loss compares with its targets: probabilities or values."""
+        """Return what the targets are compared with: probabilities along `dim`, or values."""
         raise NotImplementedError
 
     def value(self, f: Float[Tensor, "*batch k"], y: Tensor) -> Float[Tensor, "*batch"]:
@@ -72,7 +72,7 @@ class Loss(LossSettings):
         return self.predict(f) - y
 
     def second_derivative(self, f: Tensor, y: Tensor | None = None) -> Tensor:
-        """Return the second derivative by each output, of a loss separable in them."""
+        """Return the Hessian's diagonal, [..., k], of a loss that is a sum over outputs."""
         raise NotImplementedError
 
     def hessian(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k k"]:
@@ -90,23 +90,24 @@ class Loss(LossSettings):
     def roots(
         self, f: Float[Tensor, "b places k"], y: Tensor, weight: Tensor, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Yield vectors v with Σ v vᵀ the weighted Hessian, or its mean where they are drawn."""
+        """Yield vectors v: Σ v vᵀ = weight · S at each place, exactly or (drawn) in the mean."""
         n_places, k = f.shape[1:]
         if k <= MOST_SUMMED and n_places == 1:
             for vector in self.root(f[:, 0], y[:, 0]).unbind(-1):
                 yield weight.sqrt() * vector[:, None]
             return
-        draws = 1 if n_places > 1 else DRAWS
-        for vector in self.draw(f, y, draws, generator):
-            yield (weight / draws).sqrt() * vector
+        n_draws = 1 if n_places > 1 else DRAWS
+        for vector in self.draw(f, y, n_draws, generator):
+            yield (weight / n_draws).sqrt() * vector
 
     def draw(
         self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Yield vectors v for which the mean of v vᵀ is the Hessian at each place."""
-        spread = self.second_derivative(f, y).sqrt()
+        """Yield random vectors v whose mean v vᵀ is S at each place; here S is diagonal."""
+        root = self.second_derivative(f, y).sqrt()
         for _ in range(draws):
-            yield spread * (torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1)
+            signs = torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1
+            yield root * signs
 
     def margin(self, f: Float[Tensor, "*batch k"], y: Tensor) -> Float[Tensor, "*batch"]:
         """Return by how much the label's output leads; of one output, the side of the middle."""
@@ -115,7 +116,7 @@ class Loss(LossSettings):
         return (y * f).sum(-1) - self.rival_output(f.masked_fill(y.bool(), -torch.inf))
 
     def rival_output(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
-        """Return what a label's output is compared with: the largest of the others."""
+        """Return what a label's output is compared with: the largest other; the label's is −∞."""
         return f.amax(-1)
 
 

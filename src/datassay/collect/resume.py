@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 TARGETS, IDS = "targets", "ids"
 # Stored samples that are computed again each time a store is opened, each of another chunk.
-N_AGAIN = 8
+N_RECHECKED = 8
 # Of the norm of a sample's values: rounding alone, on another number of threads or in a batch of
 # another size, moves them by some 100 units in the last place.
 SAME = {"float64": 1e-9, "float32": 1e-4}
@@ -62,18 +62,19 @@ class StoredPass:
             "seed": seed,
             **({"landmarks' root": "Cholesky"} if work.form.landmarks else {}),
         }
+        # What a later call takes over from the store, instead of being compared with it.
         form = {name: v for name, v in asdict(work.form).items() if name != "products"}
         unchecked = {"form": form, "threads": torch.get_num_threads()}
         self.store = FeatureStore(location, run, self._layout(), unchecked)
-        self._there = self.store.list_complete()
+        self._complete = self.store.list_complete()  # the numbers of the stored chunks
         self._check_rows()
 
     def arrays(self, names: Iterable[str], engine: Engine) -> Iterator[dict[str, Tensor]]:
         """Yield the named arrays of every chunk, in order; each is stored before it is yielded."""
-        missing = [chunk for chunk in self.work.chunks if chunk.number not in self._there]
+        missing = [chunk for chunk in self.work.chunks if chunk.number not in self._complete]
         computed = engine.map(StoredPass.compute, self, missing)
         for chunk in self.work.chunks:
-            if chunk.number not in self._there:
+            if chunk.number not in self._complete:
                 next(computed)
             yield {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
 
@@ -86,10 +87,11 @@ class StoredPass:
     def compute(self, chunk: Chunk) -> None:
         """Compute and store a chunk; repeating it changes nothing."""
         values = self._compute_arrays(chunk)
-        constant = {name: a[chunk.samples] for name, a in self._known[chunk.split].items()}
-        self.store.put(chunk.number, values | constant)
+        constants = {name: a[chunk.samples] for name, a in self._known[chunk.split].items()}
+        self.store.put(chunk.number, values | constants)
 
     def _layout(self) -> Layout:
+        """Return the stored arrays' names, shapes of a sample, and types."""
         outputs, blocks = self.work.template()
         templates = {OUTPUTS: outputs, **named_tensors(blocks)}
         arrays = {name: (tuple(t.shape[1:]), t.numpy().dtype) for name, t in templates.items()}
@@ -97,13 +99,15 @@ class StoredPass:
         return Layout(self.work.sizes, arrays, self.work.form.chunk)
 
     def _check_rows(self) -> None:
-        """Detect at unchanged weights what the code's fingerprint does not show."""
-        # Other samples each time: a change that these do not show may show in the next ones.
+        """Raise ModelError if stored samples, computed again, differ at the same weights."""
+        # Then the code changed where its fingerprint does not see it. Other samples are drawn each
+        # time: a change that these do not show may show in the next ones.
         rng = np.random.default_rng()
-        for number in rng.permutation(sorted(self._there))[:N_AGAIN].tolist():
+        for number in rng.permutation(sorted(self._complete))[:N_RECHECKED].tolist():
             chunk = self.store.chunks[number]
             index = int(rng.integers(chunk.start, chunk.stop))
-            # A rounding that turns a ReLU off in a batch of one is none in the chunk's own batch.
+            # A batch of one may round otherwise (a ReLU turns off): so a difference counts only if
+            # the whole chunk shows it too.
             if self._differences(replace(chunk, start=index, stop=index + 1)):
                 for kind, sample in self._differences(chunk):
                     raise ModelError(
@@ -117,12 +121,14 @@ class StoredPass:
             return {name: t.numpy() for name, t in self.work.arrays(chunk).items()}
 
     def _differences(self, span: Chunk) -> list[tuple[str, object]]:
-        """Return what differs from the store in these samples: its kind, and the first sample."""
+        """Return each kind that differs from the store in a span of a chunk, and its first id."""
+        # Kinds are "outputs" and "Jacobian rows".
         chunk = self.store.chunks[span.number]
         inside = slice(span.start - chunk.start, span.stop - chunk.start)
-        norms, distances = defaultdict(float), defaultdict(float)
+        norms = defaultdict(float)  # squared, [samples of the span], by kind
+        distances = defaultdict(float)
         for name, computed in self._compute_arrays(span).items():
-            # Together, for rounding is all that there is of gradients that cancel in one tensor.
+            # All tensors together: gradients that cancel in one tensor are nothing but rounding.
             kind = name.partition(".")[0]
             n = len(computed)
             stored = self.store.get(span.number, name)[inside].astype(np.float64)

@@ -22,18 +22,18 @@ from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 
 WORD = re.compile(r"\w+")
-# Of BM25: how soon a word that is repeated stops to count, and how much long texts are held back.
-REPEATS, LENGTH = 1.2, 0.75
-# Samples a forward pass.
-PASS = 64
+# k and b of BM25: how soon a repeated word ceases to count, and how much long texts are held back.
+K, B = 1.2, 0.75
+PASS_SAMPLES = 64  # of a forward pass
 
 
 @checks_arguments
 def bm25(texts: Any, query: str) -> Float[np.ndarray, " texts"]:
-    """Return how much of a query's words each text has: the score of search engines.
+    """Return the BM25 score of each text, that of search engines: how much it shares with a query.
 
-    s_i = Σ_w idf_w f_iw (k + 1) / (f_iw + k (1 − b + b |i| / mean |i|)),
-    idf_w = ln(1 + (n − n_w + ½) / (n_w + ½)),  f_iw how often word w stands in text i
+    s_i = Σ_w q_w idf_w f_iw (k + 1) / (f_iw + k (1 − b + b |i| / mean |i|)),
+    idf_w = ln(1 + (n − n_w + ½) / (n_w + ½)):  word w stands f_iw times in text i of |i| words, q_w
+    times in the query, and in n_w of the n texts
 
     Args:
         texts: n strings.
@@ -50,20 +50,20 @@ def bm25(texts: Any, query: str) -> Float[np.ndarray, " texts"]:
     """
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise DataError("texts must be a list of strings.")
-    query_bag = Counter(_words(query))
+    query_counts = Counter(_words(query))
     lengths = np.zeros(len(texts))
     occurrences: dict[str, list[tuple[int, int]]] = defaultdict(list)  # word → (text, how often)
     for position, text in enumerate(texts):
         words = _words(text)
         lengths[position] = len(words)
-        for word, count in Counter(w for w in words if w in query_bag).items():
+        for word, count in Counter(w for w in words if w in query_counts).items():
             occurrences[word].append((position, count))
     scores = np.zeros(len(texts))
-    norm = REPEATS * (1 - LENGTH + LENGTH * lengths / max(lengths.mean(), 1e-12))
+    norm = K * (1 - B + B * lengths / max(lengths.mean(), 1e-12))
     for word, pairs in occurrences.items():
-        index, counts = np.array(pairs).T
-        rarity = np.log1p((len(texts) - len(index) + 0.5) / (len(index) + 0.5))
-        scores[index] += query_bag[word] * rarity * counts * (REPEATS + 1) / (counts + norm[index])
+        idx, counts = np.array(pairs).T  # the texts that have this word, and how often
+        idf = np.log1p((len(texts) - len(idx) + 0.5) / (len(idx) + 0.5))
+        scores[idx] += query_counts[word] * idf * counts * (K + 1) / (counts + norm[idx])
     return scores
 
 
@@ -95,15 +95,19 @@ def embedding_similarity(
     """
     with evaluating(model):
         query_mean = _states(model, {"input_ids": torch.as_tensor(query)[None]}).mean(1)[0]
+        # The cosine of a sum is that of its mean.
         total = query_mean.new_zeros(len(samples.ids), len(query_mean))
         start = 0
-        for _, batch in batches(samples, PASS):
+        for _, batch in batches(samples, PASS_SAMPLES):
             states = _states(model, batch)
-            spans = samples.spans[start : start + len(states)]
+            rows = slice(start, start + len(states))
+            spans = torch.as_tensor(samples.spans[rows])
+            # Positions in the sample, [b, 1], of its first token that counts and of its end.
+            counted_from = spans[:, 1:2] - spans[:, :1]
+            end = spans[:, 2:] - spans[:, :1]
             positions = torch.arange(states.shape[1])
-            begin, end = torch.as_tensor(spans[:, 1:] - spans[:, :1]).T[..., None]
-            is_counted = (positions >= begin) & (positions < end)
-            text = torch.as_tensor(samples.text[start : start + len(states)])
+            is_counted = (positions >= counted_from) & (positions < end)
+            text = torch.as_tensor(samples.text[rows])
             total.index_add_(0, text, (states * is_counted[..., None]).sum(1))
             start += len(states)
             progress("embed the texts", start, len(samples))
@@ -112,6 +116,7 @@ def embedding_similarity(
 
 
 def _states(model: nn.Module, batch: Any) -> Float[Tensor, "b tokens width"]:
+    """Return the last hidden states of a batch, in float64."""
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask") if name in batch}
     with user_code(_refusal), torch.no_grad():
         result = model(**to_model(inputs, model), output_hidden_states=True)

@@ -16,7 +16,7 @@ from datassay.lm.tokens import NO_LIMIT
 from datassay.models.user_code import user_code
 from datassay.optional import take_first
 
-# Outputs at a position may differ by so many units of rounding where later tokens do.
+# Outputs at a position may differ by this many units of rounding where only later tokens do.
 ROUNDINGS = 64
 NEXT_TOKEN = Objective("next_token")
 
@@ -36,7 +36,7 @@ def embedding_rows(model: Any) -> int | None:
 
 
 def longest_context(model: Any, tokenizer: Any) -> int | None:
-    """Return how many tokens the model takes at once, by it or its tokenizer; None: unknown."""
+    """Return how many tokens the model takes at once, None if neither it nor its tokenizer says."""
     of_model = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     of_tokenizer = getattr(tokenizer, "model_max_length", None)
     limits = [v for v in (of_model, of_tokenizer) if isinstance(v, int) and 1 < v < NO_LIMIT]
@@ -78,9 +78,10 @@ def check_causal(model: Any) -> None:
             f"at each position, [b, tokens, {rows or 'vocabulary'}]; it gives "
             f"{list(output.shape)}. Load it as AutoModelForCausalLM."
         )
+    # The two sequences differ at their last token, which outputs before it must not see.
     output1, output2 = output[:, :2]
-    change = float((output1 - output2).abs().max())
-    if change > ROUNDINGS * torch.finfo(output.dtype).eps * float(output.abs().max()):
+    difference = float((output1 - output2).abs().max())
+    if difference > ROUNDINGS * torch.finfo(output.dtype).eps * float(output.abs().max()):
         raise ModelError(
             "model must be a causal language model; at a position its output depends on tokens "
             "after it. Of a model of masked words, take da.influence with a measure of your own."

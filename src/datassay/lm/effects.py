@@ -32,13 +32,13 @@ from datassay.score.influence.gradient_methods import (
 )
 from datassay.score.influence.request import Request
 
-# Log-probability, in nats, that one text is believed to change as a linear model says.
-BELIEVED = 2.0
+# Effects beyond this, in nats, are larger than a linear model of the network can be trusted with.
+LARGEST_TRUSTED = 2.0
 # Samples that are compared with those that an index was made of, and how far self-influence may
 # differ: by a share of its own, and of the largest.
 N_COMPARED = 64
-SAME = 0.01
-LEAST = 1e-4
+SHARE_OF_OWN = 0.01
+SHARE_OF_LARGEST = 1e-4
 OTHER_TEXTS = (
     "index must be of these very texts; their effects now are not those that it keeps. Give the "
     "texts, and the settings of token_samples, that it was made of."
@@ -48,7 +48,7 @@ Queries = list[dict[str, np.ndarray]]
 
 
 class FittedModels:
-    """A model with its curvature, ready to be asked."""
+    """Models with their curvature, which give effects of texts on queries."""
 
     def __init__(self, request: Request, samples: TokenSamples):
         """Fit the curvature; raise if the method needs arrays."""
@@ -60,7 +60,7 @@ class FittedModels:
         self.samples = samples
         self.progress = request.progress
         self._prepared, self._name = prepare(request, samples)
-        self._adds = request.method in TAKES_CHECKPOINTS
+        self._adds = request.method in TAKES_CHECKPOINTS  # effects over models, else averages
 
     def effects(self, queries: Queries) -> Attribution:
         """Return each text's effect on each query, [texts, m]: with it minus without, in nats."""
@@ -82,20 +82,22 @@ class FittedModels:
         networks = self._networks(queries)
         size = networks[0].network.pass_size
         positions = self.samples.positions_of(texts)
-        wanted_batches = batches(Subset(self.samples, positions.tolist()), size)
-        slopes = position_effects(networks, batches(queries, size), wanted_batches, adds=self._adds)
-        results: dict[int, np.ndarray] = {}
-        for position, slope in zip(positions.tolist(), slopes, strict=True):
+        text_batches = batches(Subset(self.samples, positions.tolist()), size)
+        effects = position_effects(networks, batches(queries, size), text_batches, adds=self._adds)
+        effects_of_text: dict[int, np.ndarray] = {}
+        for position, effect in zip(positions.tolist(), effects, strict=True):
             text = int(self.samples.text[position])
             start, length = self.samples.span_of(text)
-            text_slopes = results.setdefault(text, np.zeros((length, slope.shape[1])))
+            text_effects = effects_of_text.setdefault(text, np.zeros((length, effect.shape[1])))
             begin, counted_from, end = self.samples.spans[position].tolist()
             counted_from = max(counted_from, begin + 1)  # the token at begin has nothing before it
-            counted = slope[counted_from - begin - 1 : end - begin - 1]
-            text_slopes[counted_from - start : end - start] = counted
-        return [results[text] for text in texts]
+            # The effect of token t stands at t − 1.
+            counted = effect[counted_from - begin - 1 : end - begin - 1]
+            text_effects[counted_from - start : end - start] = counted
+        return [effects_of_text[text] for text in texts]
 
     def _of_samples(self, queries: Queries) -> Attribution:
+        """Return each sample's effect on each query."""
         networks = self._prepared
         ids = np.arange(len(self.samples))
         batched = batches(queries, networks[0].network.pass_size)
@@ -104,6 +106,7 @@ class FittedModels:
         )
 
     def _networks(self, queries: Queries) -> list[Prepared]:
+        """Return the networks, with the curvature that the queries need."""
         return self._prepared
 
 
@@ -133,7 +136,7 @@ class Indexed(FittedModels):
     def by_token(
         self, queries: Queries, texts: Sequence[int]
     ) -> list[Float[np.ndarray, "tokens m"]]:
-        """Return as in `FittedModels`: exact, where those of texts are by the index's rows."""
+        """Return what `FittedModels.by_token` does: exact, though texts' effects use the index."""
         if texts:
             self._check_same(self.samples.positions_of(texts))
         return super().by_token(queries, texts)
@@ -141,8 +144,9 @@ class Indexed(FittedModels):
     def _check_same(self, idx: Int[np.ndarray, " s"]) -> None:
         """Raise if the gradients of some samples are not those that the index was made of."""
         stored = self._index.self_influence()
-        fresh = self._index.self_influence(Subset(self.samples, idx.tolist()))
-        if (np.abs(fresh - stored[idx]) > SAME * stored[idx] + LEAST * stored.max()).any():
+        recomputed = self._index.self_influence(Subset(self.samples, idx.tolist()))
+        tolerance = SHARE_OF_OWN * stored[idx] + SHARE_OF_LARGEST * stored.max()
+        if (np.abs(recomputed - stored[idx]) > tolerance).any():
             raise DataError(OTHER_TEXTS)
 
     def _of_samples(self, queries: Queries) -> Attribution:
@@ -153,38 +157,29 @@ class Indexed(FittedModels):
 
 
 def answer_samples(question: Question, *, per_token: bool) -> Queries:
-    """Return the answer as samples for `influence`: one ending at each token, or only one."""
-    # Their labels are the tokens asked about.
+    """Return queries whose labels are the tokens asked about: one for each token, or for all."""
     ids = question.tokens.ids
+    spans = [(question.first, len(ids))]  # of the labels that count
     if per_token:
-        stops = range(question.first + 1, len(ids) + 1)
-    else:
-        stops = (len(ids),)
-    results = []
-    for stop in stops:
+        spans = [(token, token + 1) for token in range(question.first, len(ids))]
+    queries = []
+    for start, stop in spans:
         labels = np.full(stop, IGNORED)
-        if per_token:
-            counted_from = stop - 1
-        else:
-            counted_from = question.first
-        labels[counted_from:] = ids[counted_from:stop]
-        results.append({"input_ids": ids[:stop], "labels": labels})
-    return results
+        labels[start:] = ids[start:stop]
+        queries.append({"input_ids": ids[:stop], "labels": labels})
+    return queries
 
 
 def sum_by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
-    """Add up the effects of samples over each text; the ids are the texts'."""
-    # A text's effect on its own loss is no sum over its samples: None where one has several.
+    """Return the effects of samples added up over each text; the ids are the texts'."""
     assert attribution.effect is not None
     starts = np.flatnonzero(np.diff(samples.text, prepend=-1))
     effect = torch.from_numpy(np.add.reduceat(attribution.effect, starts, axis=0))
+    # A text's effect on its own loss is no sum over its samples: None where one has several.
     self_influence = None
-    if len(starts) == len(samples):
-        self_influence = attribution.self_influence
-    self_influence_tensor = None
-    if self_influence is not None:
-        self_influence_tensor = torch.from_numpy(self_influence)
-    parts = [Effects(0, effect, None, None, self_influence_tensor)]
+    if len(starts) == len(samples) and attribution.self_influence is not None:
+        self_influence = torch.from_numpy(attribution.self_influence)
+    parts = [Effects(0, effect, None, None, self_influence)]
     outcome = torch.from_numpy(attribution.outcome)
     gathered = gather(parts, outcome, "log_probability", samples.ids, attribution.method, None)
     return replace(gathered, warnings=(*attribution.warnings, *_doubts(effect.numpy(), samples)))
@@ -194,7 +189,7 @@ def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
     """Return warnings of effects that are too large to believe, and of texts without any."""
     doubts = []
     largest = float(np.abs(effect).max())
-    if largest > BELIEVED:
+    if largest > LARGEST_TRUSTED:
         doubts.append(
             f"single effects reach {largest:.1f} nats, further than a linear model of the network "
             "can be trusted: read them as an order, not as sizes. Several networks from other "
@@ -209,8 +204,9 @@ def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
 
 
 def leading_texts(effect: Float[np.ndarray, "n m"], top: int) -> list[int]:
-    """Return positions of the texts with the largest effects, either way, on a token or all."""
+    """Return ascending positions of the `top` highest and lowest effects on any token, or all."""
     columns = np.concatenate([effect, effect.sum(1, keepdims=True)], 1)
     order = np.argsort(columns, axis=0, kind="stable")
-    positions = np.concatenate([order[:top], order[len(order) - min(top, len(order)) :]])
-    return np.unique(positions).tolist()
+    lowest = order[:top]
+    highest = order[max(0, len(order) - top) :]
+    return np.unique(np.concatenate([lowest, highest])).tolist()

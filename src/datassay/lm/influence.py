@@ -118,9 +118,9 @@ def influence(
     models = [*as_tuple(model)]
     for m in models:
         check_causal(m)
-    words = texts_of(texts)
+    strings = texts_of(texts)
     reading = TextReading(reduction, pack, too_long, context, overlap)
-    samples = token_samples(models[0], tokenizer, words, ids=ids, **asdict(reading))
+    samples = token_samples(models[0], tokenizer, strings, ids=ids, **asdict(reading))
     longest = longest_context(models[0], tokenizer)
     asked_question = question(tokenizer, prompt, answer, longest, embedding_rows(models[0]))
     request = Request(
@@ -131,27 +131,34 @@ def influence(
     if index is None:
         source = FittedModels(prepare_request(request, checkpoints), samples)
     else:
-        _check_alone(request, checkpoints)
+        _check_no_settings(request, checkpoints)
         source = Indexed(index, models[0], samples, progress)
     queries = answer_samples(asked_question, per_token=per_token)
     attribution = source.effects(queries)
     assert attribution.effect is not None
     leading = leading_texts(attribution.effect, top)
     token_effects = source.by_token(queries, leading)
-    pairs = zip(leading, token_effects, strict=True)
-    parts = [TextParts(i, words[i], tokens_of(tokenizer, words[i]), e) for i, e in pairs]
-    by_words = by_states = None
+    parts = [
+        TextParts(i, strings[i], tokens_of(tokenizer, strings[i]), effect)
+        for i, effect in zip(leading, token_effects, strict=True)
+    ]
+    bm25_scores = None
+    similarities = None
     if baselines:
-        by_words = bm25(words, prompt + answer)
-        by_states = embedding_similarity(models[0], samples, asked_question.tokens.ids, progress)
-    text_by_position = {i: words[i] for i in _texts_to_show(leading, top, by_words, by_states)}
-    effects = replace(attribution, warnings=(*asked_question.doubts, *attribution.warnings))
-    scores = by_words, by_states, text_by_position
-    return TextInfluence(effects, asked_question, tuple(parts), *scores, reduction, top)
+        bm25_scores = bm25(strings, prompt + answer)
+        query = asked_question.tokens.ids
+        similarities = embedding_similarity(models[0], samples, query, progress)
+    positions = _texts_to_show(leading, top, bm25_scores, similarities)
+    warnings = (*asked_question.doubts, *attribution.warnings)
+    return TextInfluence(
+        replace(attribution, warnings=warnings), asked_question, tuple(parts), bm25=bm25_scores,
+        embedding=similarities, shown={i: strings[i] for i in positions}, reduction=reduction,
+        top=top,
+    )  # fmt: skip
 
 
-def _check_alone(request: Request, checkpoints: Any) -> None:
-    """Raise if a setting is given that the index already fixes."""
+def _check_no_settings(request: Request, checkpoints: Any) -> None:
+    """Raise SettingError if a setting is given that the index already fixes."""
     defaults = {
         "method": TrainedWeights.method,
         "curvature": TrainedWeights.curvature,
@@ -175,8 +182,8 @@ def _check_alone(request: Request, checkpoints: Any) -> None:
 
 
 def _texts_to_show(leading: list[int], top: int, *baselines: np.ndarray | None) -> list[int]:
-    """Return positions of the texts on the page: ours, and the first of each baseline."""
-    of_baselines = [
+    """Return ascending positions of the texts on the page: `leading`, and each baseline's top."""
+    top_of_baselines = [
         np.argsort(-scores, kind="stable")[:top] for scores in baselines if scores is not None
     ]
-    return np.unique(np.concatenate([leading, *of_baselines])).astype(int).tolist()
+    return np.unique(np.concatenate([leading, *top_of_baselines])).astype(int).tolist()

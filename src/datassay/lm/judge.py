@@ -1,4 +1,4 @@
-"""Who is right: train again without the texts that each method names, and ask again."""
+"""Judge methods: train again without the texts that each names, and ask the model again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def judge(
     seed: int = 0,
     progress: Progress = silent,
 ) -> TextInfluence:
-    """Train again without the texts that each method names, and measure the answer.
+    """Train again without the texts that each method names; return what became of the answer.
 
     Args:
         result: effects of the texts on an answer.
@@ -68,22 +68,24 @@ def judge(
     integer("repeats", repeats)
     if removed >= len(texts):
         raise SettingError(f"removed must be below the {len(texts):,} texts; got {removed}.")
-    first_by_method = _first_texts(result, removed)
-    names = (*first_by_method, RANDOM)
+    ranked_first = _ranked_first(result, removed)
+    names = (*ranked_first, RANDOM)
+    # Log-probabilities of the answer: with all texts, then without those of each method.
     values = np.zeros((1 + len(names), repeats))
-    draws = np.random.default_rng(seed)
-    for index in range(repeats):
-        drawn = draws.choice(len(texts), removed, replace=False)
-        removals = [np.array([], int), *first_by_method.values(), drawn]
-        for row, dropped in enumerate(removals):
-            remaining = [text for i, text in enumerate(texts) if i not in set(dropped.tolist())]
-            values[row, index] = _retrain(train, remaining, seed + index, result.question)
-            progress("train again", index * len(removals) + row + 1, repeats * len(removals))
+    rng = np.random.default_rng(seed)
+    for repeat in range(repeats):
+        drawn = rng.choice(len(texts), removed, replace=False)
+        removals = [np.array([], int), *ranked_first.values(), drawn]
+        for row, removed_idx in enumerate(removals):
+            dropped = set(removed_idx.tolist())
+            remaining = [text for i, text in enumerate(texts) if i not in dropped]
+            values[row, repeat] = _retrain(train, remaining, seed + repeat, result.question)
+            progress("train again", repeat * len(removals) + row + 1, repeats * len(removals))
     return replace(result, judged=JudgedTexts(names, values[0] - values[1:], values[0], removed))
 
 
-def _first_texts(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
-    """Return the positions of the `removed` texts that each method ranks first."""
+def _ranked_first(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
+    """Return by method the positions of the `removed` texts that it ranks first."""
     scores = {
         name: result.effect.sum(1) if field is None else getattr(result, field)
         for name, field in METHODS.items()

@@ -63,10 +63,11 @@ def page(result: Any) -> Page:
 
 
 def _trust(result: Any) -> tuple[Block, ...]:
+    """Return the blocks that say which method is right, or that nobody knows."""
     judged = result.judged
     if judged is None:
         return (Text(UNJUDGED),)
-    winner, verdict_text = verdict(judged)
+    winner, conclusion = verdict(judged)
     repeats = judged.fall.shape[1]
     rows = [
         Row(name, (_in_nats(fall.mean()), ", ".join(map(_in_nats, fall))), best=name == winner)
@@ -79,17 +80,18 @@ def _trust(result: Any) -> tuple[Block, ...]:
     )
     columns = ("method", "mean fall", "by seed")
     table = Table("Fall of the answer", columns, tuple(rows), note=note)
-    message = f"Trained again {scope}, {count(repeats, 'seed')} each. {verdict_text}"
+    message = f"Trained again {scope}, {count(repeats, 'seed')} each. {conclusion}"
     return (Text(message), table)
 
 
 def verdict(judged: Any) -> tuple[str | None, str]:
     """Return whose texts the answer depended on most, None if seeds do not tell; and a sentence."""
     means = judged.fall.mean(1)
-    order = np.argsort(-means, kind="stable")
-    leader, runner_up = (judged.methods[i] for i in order[:2])
+    i, j = np.argsort(-means, kind="stable")[:2]
+    leader = judged.methods[i]
+    runner_up = judged.methods[j]
     repeats = judged.fall.shape[1]
-    lead = judged.fall[order[0]] - judged.fall[order[1]]
+    lead = judged.fall[i] - judged.fall[j]  # [repeats]
     if repeats == 1:
         return None, (
             f"One training each: the answer fell most without the texts of {leader}, and one seed "
@@ -102,6 +104,7 @@ def verdict(judged: Any) -> tuple[str | None, str]:
 
 
 def _lead(result: Any, baselines: list[str]) -> str:
+    """Return the page's first sentences: the text that raised the answer most, and its ranks."""
     total = result.effect.sum(1)
     top = int(total.argmax())
     if total[top] <= 0:
@@ -127,31 +130,34 @@ def _facts(result: Any) -> dict[str, str]:
 
 def _script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
     """Return what the page's script shows, as JSON values."""
-    positions = {text: k for k, text in enumerate(sorted(result.shown))}
-    parts = {attributed.text: attributed for attributed in result.parts}
-    columns = _columns(result.effect)
+    # Texts are numbered by their position among those shown.
+    positions = {text: number for number, text in enumerate(sorted(result.shown))}
+    parts = {of_text.text: of_text for of_text in result.parts}
+    effects = _prepend_whole(result.effect)
     ranks = {name: _ranks(getattr(result, name)) for name in baselines}
     texts = [
         {
             "id": str(result.ids[text]),
             "pieces": list(parts[text].tokens.pieces) if text in parts else [result.shown[text]],
-            "effects": _round(columns[text]),
+            "effects": _round(effects[text]),
             "ranks": [f"{BASELINES[n][0]} {_ordinal(int(ranks[n][text]))}" for n in baselines],
         }
         for text in positions
     ]
     start = result.question.first
-    picks = [_pick(result, k, columns[:, k], parts, positions) for k in range(columns.shape[1])]
+    picks = [_pick(result, k, effects[:, k], parts, positions) for k in range(effects.shape[1])]
+    if result.effect.shape[1] == 1:  # one token is the whole answer
+        picks = picks[:1]
     return {
         "context": "".join(result.question.tokens.pieces[:start]),
         "tokens": list(result.question.tokens.pieces[start:]),
         "texts": texts,
-        "picks": picks if result.effect.shape[1] > 1 else picks[:1],
+        "picks": picks,
         "baselines": [_top_scores(getattr(result, x), result.top, positions) for x in baselines],
     }
 
 
-def _columns(effect: np.ndarray) -> np.ndarray:
+def _prepend_whole(effect: np.ndarray) -> np.ndarray:
     """Return effects [texts, 1 + m]: on the whole answer first, then on each of its tokens."""
     return np.concatenate([effect.sum(1, keepdims=True), effect], 1)
 
@@ -159,10 +165,12 @@ def _columns(effect: np.ndarray) -> np.ndarray:
 def _pick(
     result: Any, k: int, effects: np.ndarray, parts: dict[int, Any], positions: dict[int, int]
 ) -> dict[str, Any]:
+    """Return what the page shows where token k is picked, 0 being the whole answer."""
+    # `effects`: [texts], on it. `positions`: number on the page of each text shown.
     order = np.argsort(effects, kind="stable")
     raised = [int(i) for i in order[::-1][: result.top] if effects[i] > 0]
     lowered = [int(i) for i in order[: result.top] if effects[i] < 0]
-    log_probability = float(_columns(result.log_probability[None])[0, k])
+    log_probability = float(_prepend_whole(result.log_probability[None])[0, k])
     subject = "The whole answer"
     chance = ""
     if k:
@@ -170,8 +178,8 @@ def _pick(
         chance = f", probability {number(float(np.exp(log_probability)))}"
 
     def position_and_effects(text: int) -> list[Any]:
-        effects_of_text = _columns(parts[text].effect)[:, k]
-        return [positions[text], _round(effects_of_text)]
+        token_effects = _prepend_whole(parts[text].effect)[:, k]
+        return [positions[text], _round(token_effects)]
 
     return {
         "says": f"{subject}: log-probability {_in_nats(log_probability)}{chance}",
@@ -181,6 +189,7 @@ def _pick(
 
 
 def _top_scores(scores: np.ndarray, top: int, positions: dict[int, int]) -> list[list[Any]]:
+    """Return [number on the page, score in words] of a baseline's highest texts."""
     order = np.argsort(-scores, kind="stable")[:top]
     return [[positions[int(i)], f"score {number(float(scores[i]))}"] for i in order]
 
@@ -191,6 +200,7 @@ def _ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def _ordinal(rank: int) -> str:
+    """Return a rank as "1st", "2nd", "11th"."""
     ending = "th"
     if rank // 10 % 10 != 1:
         ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")

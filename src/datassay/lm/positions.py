@@ -30,7 +30,7 @@ from datassay.score.influence.gradient_methods import Prepared, towards_queries
 def position_effects(
     networks: Sequence[Prepared], queries: Batches, samples: Batches, *, adds: bool
 ) -> list[Float[np.ndarray, "places m"]]:
-    """Return each position's effect on m queries, added or averaged over networks.
+    """Return each position's effect on m queries, summed (`adds`) or averaged over networks.
 
     Returns:
         One array per sample, [places, m]; over its places they add up to the sample's effect. In a
@@ -39,41 +39,40 @@ def position_effects(
     Cost: two or three forward passes over the samples a query; a query's gradient is made once.
     """
     share = 1.0 if adds else 1 / len(networks)
-    columns: list[list[np.ndarray]] = []
+    by_query_batch: list[list[np.ndarray]] = []  # then by sample: [places, queries of the batch]
     for _, towards in towards_queries(networks, queries):
-        total: list[np.ndarray] | None = None
-        for prepared, direction in zip(networks, towards, strict=True):
-            results = [-share * prepared.scale * v for v in _slopes(prepared, direction, samples)]
-            if total is None:
-                total = results
-            else:
-                total = [a + b for a, b in zip(total, results, strict=True)]
-        columns.append(total or [])
-    return [np.concatenate(parts, 1) for parts in zip(*columns, strict=True)]
+        total: list[np.ndarray] = []
+        for prepared, directions in zip(networks, towards, strict=True):
+            slopes = _slopes(prepared, directions, samples)
+            effects = [-share * prepared.scale * slope for slope in slopes]
+            total = [a + b for a, b in zip(total, effects, strict=True)] if total else effects
+        by_query_batch.append(total)
+    return [np.concatenate(parts, 1) for parts in zip(*by_query_batch, strict=True)]
 
 
 def _slopes(
     prepared: Prepared, towards: Directions, samples: Batches
 ) -> Iterator[Float[np.ndarray, "places m"]]:
-    """Yield the slope of each position's loss along each query's direction, text by text."""
+    """Yield by sample the slope of each position's loss along each query's direction."""
     load_forward_mode()
     network = prepared.network
     directions = _directions(prepared, towards)
     parameters = dict(network.model.named_parameters())
     weights = {f"inner.{name}": parameters[name].detach() for name in directions}
-    by_place = _AtPlaces(network.model, network.loss)
+    losses_network = _AtPlaces(network.model, network.loss)
     for _, batch in samples:
         batch = to_model(batch, network.model)
 
         def losses(tensors: dict[str, Tensor], batch: Any = batch) -> Tensor:
-            return functional_call(by_place, tensors, (batch,))
+            return functional_call(losses_network, tensors, (batch,))
 
-        results = []
+        slopes = []  # of each query, [b, places]
         for k in range(len(towards.values)):
             tangent = {f"inner.{name}": v[k] for name, v in directions.items()}
             with plain_attention(), torch.no_grad(), user_code(_refusal):
-                results.append(jvp(losses, (weights,), (tangent,))[1].double().cpu())
-        yield from torch.stack(results, 2).numpy()
+                slope = jvp(losses, (weights,), (tangent,))[1]
+            slopes.append(slope.double().cpu())
+        yield from torch.stack(slopes, 2).numpy()
 
 
 def _directions(prepared: Prepared, towards: Directions) -> dict[str, Tensor]:
@@ -83,25 +82,26 @@ def _directions(prepared: Prepared, towards: Directions) -> dict[str, Tensor]:
     for name, basis in prepared.bases.items():
         vectors = _in_weights(basis, *towards.by_block[name])
         shapes = [parameters[p].shape for p in basis.block.parameters]
-        directions |= dict(
-            zip(basis.block.parameters, as_tensors(basis.block, vectors, shapes), strict=True)
-        )
+        tensors = as_tensors(basis.block, vectors, shapes)
+        directions |= zip(basis.block.parameters, tensors, strict=True)
     return directions
 
 
 def _in_weights(
-    basis: BlockBasis, matrix: Float[Tensor, "m p"], rows: Tensor | None
+    basis: BlockBasis, coordinates: Float[Tensor, "m p"], rows: Tensor | None
 ) -> Float[Tensor, "m rows columns"]:
-    """Return vectors whose products with gradients equal those of `matrix` with coordinates."""
+    """Return vectors in the weights from coordinates in a block's basis."""
+    # Their products with gradients equal those of the coordinates. `rows`: the rows of the weights
+    # that the coordinates are of; None: all.
     if basis.dense_basis is not None:
-        return (matrix @ basis.dense_basis.T).view(-1, *basis.block.shape)
-    m = len(matrix)
+        return (coordinates @ basis.dense_basis.T).view(-1, *basis.block.shape)
+    m = len(coordinates)
     n_rows, columns = basis.block.shape
     if rows is None:
-        vectors = matrix.view(m, n_rows, columns)
+        vectors = coordinates.view(m, n_rows, columns)
     else:
-        vectors = matrix.new_zeros(m, n_rows, columns)
-        vectors[:, rows] = matrix.view(m, len(rows), columns)
+        vectors = coordinates.new_zeros(m, n_rows, columns)
+        vectors[:, rows] = coordinates.view(m, len(rows), columns)
     if basis.row_basis is not None:
         vectors = basis.row_basis @ vectors
     if basis.column_basis is None:

@@ -27,9 +27,9 @@ class TextParts:
         text: its position among the texts.
         content: the text itself.
         tokens: of the text.
-        effect: [tokens, m], of each of its tokens on each token of the answer, in nats: over the
-            text's tokens they add up to its effect. A token's loss is meant, given all before it:
-            of the first one, which nothing predicts, 0.
+        effect: [tokens, m], of each of its tokens' losses on each token of the answer, in nats.
+            Over the text's tokens they add up to its effect. The first one, which nothing
+            predicts, has 0.
     """
 
     text: int
@@ -45,7 +45,7 @@ class JudgedTexts:
     Attributes:
         methods: that named the texts, "random" last.
         fall: [methods, repeats], log-probability of the answer with all texts minus without those,
-            in nats, from the same seed: the larger, the more the answer hung on them.
+            in nats, from the same seed: the larger, the more the answer depends on them.
         whole: [repeats], log-probability with all texts.
         removed: texts that each named.
     """
@@ -85,13 +85,13 @@ class TextInfluence:
 
     @property
     def effect(self) -> Float[np.ndarray, "n m"]:
-        """Of each text on each token of the answer, in nats."""
+        """The effect of each text on each token of the answer, in nats."""
         assert self.attribution.effect is not None
         return self.attribution.effect
 
     @property
     def ids(self) -> np.ndarray:
-        """One per text."""
+        """An id per text."""
         return self.attribution.ids
 
     @property
@@ -104,7 +104,7 @@ class TextInfluence:
 
     @property
     def log_probability(self) -> Float[np.ndarray, " m"]:
-        """Of each token asked about, given all before it, in nats."""
+        """The log-probability of each token asked about, given all before it, in nats."""
         return self.attribution.outcome
 
     def to_table(self) -> pa.Table:
@@ -119,14 +119,14 @@ class TextInfluence:
         """Return a table of the tokens of `parts`: id, token, span, effects by token."""
         tables = [
             pa.table({
-                "id": [self.ids[text_effects.text]] * len(text_effects.tokens.ids),
-                "token": list(text_effects.tokens.pieces),
-                "begin": text_effects.tokens.spans[:, 0],
-                "end": text_effects.tokens.spans[:, 1],
-                "effect": text_effects.effect.sum(1),
-                "effect_by_token": _lists(text_effects.effect),
+                "id": [self.ids[parts.text]] * len(parts.tokens.ids),
+                "token": list(parts.tokens.pieces),
+                "begin": parts.tokens.spans[:, 0],
+                "end": parts.tokens.spans[:, 1],
+                "effect": parts.effect.sum(1),
+                "effect_by_token": _lists(parts.effect),
             })
-            for text_effects in self.parts
+            for parts in self.parts
         ]
         if tables:
             return pa.concat_tables(tables)
@@ -171,4 +171,5 @@ class TextInfluence:
 
 
 def _lists(effect: Float[np.ndarray, "rows m"]) -> pa.Array:
+    """Return a column of lists, one per row."""
     return pa.FixedSizeListArray.from_arrays(pa.array(effect.reshape(-1)), effect.shape[1])

@@ -37,10 +37,11 @@ class TokenSamples(Dataset):
         tokens: of all texts, one after the other.
         starts: [texts + 1], where each text begins in `tokens`, and where the last one ends.
         spans: [n, 3], of each sample in `tokens`: where it begins, the first token that counts, and
-            where it ends. The first of a sequence counts nowhere: nothing stands before it.
+            where it ends. The first of a sequence never counts: nothing stands before it.
         text: [n], position of its text.
         ids: one per text, in their order.
         reduction: "sum" or "mean".
+        counted: [texts], how many tokens of each text count.
     """
 
     def __init__(
@@ -80,27 +81,25 @@ class TokenSamples(Dataset):
         return (self[i] for i in range(len(self)))
 
     def sample_ids(self) -> list[Any]:
-        """Return an id per sample: its text's, with its token span if a text has several."""
+        """Return an id per sample: its text's, with its token span if the text has several."""
         return [self._id(index) for index in range(len(self))]
 
     def _id(self, index: int) -> Any:
+        """Return a sample's id: that of its text, or "ID[begin:end]" by the tokens that count."""
         text = int(self.text[index])
         start_sample, end_sample = np.searchsorted(self.text, [text, text + 1])
         text_id = self.ids[text]
         if end_sample - start_sample == 1:
             return text_id
-        start = self.spans[start_sample, 1]
-        _, begin, end = self.spans[index] - start
+        text_start = self.spans[start_sample, 1]
+        _, begin, end = self.spans[index] - text_start
         return f"{text_id}[{begin}:{end}]"
 
     @property
     def unit(self) -> float:
-        """The mean of these samples' losses over the training loss: over tokens, or over texts."""
-        if self.reduction == "sum":
-            units = self.counted.sum()
-        else:
-            units = len(self.ids)
-        return float(units) / len(self)
+        """The mean of the samples' losses over the training's mean, over tokens or over texts."""
+        n_averaged = self.counted.sum() if self.reduction == "sum" else len(self.ids)
+        return float(n_averaged) / len(self)
 
     def span_of(self, text: int) -> tuple[int, int]:
         """Return where a text begins in `tokens`, and its length, cut-off tokens included."""
@@ -198,6 +197,7 @@ def texts_of(texts: Any) -> list[str]:
 
 
 def _ids(ids: Any, n: int) -> np.ndarray:
+    """Return an id per text, their positions by default; raise unless they are unique."""
     if ids is None:
         return np.arange(n)
     result = np.asarray(ids)
@@ -209,6 +209,7 @@ def _ids(ids: Any, n: int) -> np.ndarray:
 
 
 def _context(context: int | None, longest: int | None) -> int | None:
+    """Return how many tokens a sequence may have, None for any number; raise if out of range."""
     if context is None:
         return longest
     integer("context", context, 2)
@@ -222,14 +223,14 @@ def _context(context: int | None, longest: int | None) -> int | None:
 def _split_each(
     lengths: list[int], context: int | None, too_long: str, overlap: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return spans and texts of samples: each text in a sequence of its own, or in windows."""
+    """Return `TokenSamples.spans` and `.text`, each text in a sequence of its own or in windows."""
     one_of("too_long", too_long, TOO_LONG)
     longest = max(lengths)
     if context is None:
         context = longest
     integer("overlap", coalesce(overlap, 1))
-    shared = coalesce(overlap, context // 4)
-    if shared >= context:
+    n_overlap = coalesce(overlap, context // 4)
+    if n_overlap >= context:
         raise SettingError(
             f"overlap must be below the context of {context:,} tokens; got {overlap}."
         )
@@ -249,7 +250,7 @@ def _split_each(
         text.append(index)
         while too_long == "split" and end < start + length:
             counted_from = end
-            begin = counted_from - max(1, shared)
+            begin = counted_from - max(1, n_overlap)
             end = min(begin + context, start + length)
             spans.append((begin, counted_from, end))
             text.append(index)
@@ -258,14 +259,14 @@ def _split_each(
 
 
 def _pack(lengths: list[int], context: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return spans and texts of samples: texts packed into sequences of one length."""
+    """Return `TokenSamples.spans` and `.text`, texts packed into sequences of one length."""
     spans = []
     text = []
     start = 0
     for index, length in enumerate(lengths):
         end = start + length
-        for block in range(start // context, (end - 1) // context + 1):
-            begin = block * context
+        for sequence in range(start // context, (end - 1) // context + 1):
+            begin = sequence * context
             spans.append((begin, max(start, begin), min(end, begin + context)))
             text.append(index)
         start = end

@@ -11,9 +11,9 @@ from jaxtyping import Int
 from datassay.errors import DataError, SettingError
 from datassay.results import result
 
-# Texts that a tokenizer gets at once.
-AT_ONCE = 1000
-# What tokenizers say where their model's context is unknown.
+# Texts of one call of a tokenizer.
+TEXTS_AT_ONCE = 1000
+# Tokenizers name a longest context of at least this where they know none.
 NO_LIMIT = 10**6
 
 
@@ -22,13 +22,13 @@ class Tokens:
     """The tokens of one text."""
 
     ids: Int[np.ndarray, " tokens"]  # in the tokenizer's vocabulary
-    # Where each begins and ends in the text, in characters: of what the tokenizer adds, both alike.
+    # Where each begins and ends in the text, in characters; equal for those the tokenizer adds.
     spans: Int[np.ndarray, "tokens 2"]
-    pieces: tuple[str, ...]  # to show; put together they are the text, and what was added
+    pieces: tuple[str, ...]  # what each token shows; joined, the text and what was added
 
 
 def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
-    """Raise unless this is a tokenizer whose vocabulary fits the model's embeddings."""
+    """Raise SettingError unless a tokenizer's vocabulary fits the model's embedding rows."""
     if not (callable(tokenizer) and hasattr(tokenizer, "decode")):
         raise SettingError(
             "tokenizer must be one of transformers, called with texts; got a "
@@ -46,11 +46,11 @@ def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
 
 
 def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np.ndarray]:
-    """Tokenize each text: int32 arrays, uncut, with begin and end if the tokenizer adds them."""
+    """Return each text's tokens, int32, uncut, with begin and end if the tokenizer adds them."""
     results: list[np.ndarray] = []
-    for start in range(0, len(texts), AT_ONCE):
-        encoded = tokenizer(list(texts[start : start + AT_ONCE]), verbose=False)["input_ids"]
-        results += [np.array(ids, np.int32) for ids in encoded]
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        chunk = list(texts[start : start + TEXTS_AT_ONCE])
+        results += [np.array(ids, np.int32) for ids in tokenizer(chunk, verbose=False)["input_ids"]]
     for index, ids in enumerate(results):
         if not len(ids):
             raise DataError(
@@ -62,6 +62,7 @@ def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np
 
 
 def _check_known(ids: np.ndarray, rows: int | None, place: str) -> None:
+    """Raise DataError for tokens beyond the rows of the model's embeddings."""
     if rows is not None and ids.max() >= rows:
         raise DataError(
             f"tokens must be below {rows:,}, the rows of the model's embeddings; {place} has token "
@@ -70,18 +71,15 @@ def _check_known(ids: np.ndarray, rows: int | None, place: str) -> None:
 
 
 def tokens_of(tokenizer: Any, text: str) -> Tokens:
-    """Tokenize a text; return its tokens and where they stand in it."""
+    """Return a text's tokens, and where they stand in it."""
     is_fast = bool(getattr(tokenizer, "is_fast", False))
     encoded = tokenizer(text, verbose=False, return_offsets_mapping=is_fast)
     ids = np.array(encoded["input_ids"], np.int64)
     if is_fast:
         spans = np.array(encoded["offset_mapping"], np.int64).reshape(-1, 2)
-    else:
+    else:  # by the lengths of what more and more tokens decode to
         ends = [len(tokenizer.decode(ids[: i + 1].tolist())) for i in range(len(ids))]
-        if ends:
-            spans = np.stack([[0, *ends[:-1]], ends], 1)
-        else:
-            spans = np.zeros((0, 2), np.int64)
+        spans = np.array([[0, *ends[:-1]], ends]).T if ends else np.zeros((0, 2), np.int64)
         spans = np.minimum(spans, len(text))
     pieces = []
     n_shown = 0
@@ -103,7 +101,7 @@ class Question:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """A token that holds letters of both is not what a model would have generated."""
+        """A warning if a token holds letters of prompt and answer: no model would generate it."""
         begin = int(self.tokens.spans[self.first, 0])
         if not self.prompt[begin:].strip():
             return ()
@@ -117,9 +115,9 @@ class Question:
 def question(
     tokenizer: Any, prompt: str, answer: str, context: int | None, rows: int | None
 ) -> Question:
-    """Combine prompt and answer into one sequence that the model takes at once."""
-    # A token is the answer's where it ends in it. One that has nothing before it has no
-    # probability, and is context. What the tokenizer adds at the end is left out.
+    """Return prompt and answer as one sequence that the model takes at once."""
+    # A token is the answer's if it ends in it. The very first token has no probability and is
+    # context. What the tokenizer adds at the end is left out.
     for name, text in (("answer", answer), ("prompt", prompt)):
         if not isinstance(text, str):
             raise DataError(f"{name} must be a string; got a {type(text).__name__}.")

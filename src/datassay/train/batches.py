@@ -13,8 +13,8 @@ from datassay.errors import SettingError
 from datassay.optional import text_if
 from datassay.results import result
 
-# From this share of the samples on, full-batch networks share one pass over all of them, with
-# weights 0 where a network lacks a sample: no copies, and one product serves all first layers.
+# Full-batch networks whose subsets hold at least this share of the samples share one pass over all
+# of them, with weight 0 where a network lacks one: no copies, and one product for first layers.
 SHARED_FROM = 0.8
 
 
@@ -47,7 +47,7 @@ def batches(
     dtype: torch.dtype,
 ) -> Iterator[Batch]:
     """Yield the batch of each update of S networks; network s draws from subsets[s]."""
-    # All but the order is made where x is, which is drawn in main memory, alike on every device.
+    # Batches lie where x does; their order is drawn in main memory, alike for every device.
     # Cost: S · batch inputs gathered an update; full batches are gathered once, or never when the
     # subsets hold most samples (then S n instead of S kept samples pass through the networks).
     if batch_size is None:
@@ -57,7 +57,8 @@ def batches(
         return
     size = min(batch_size, subsets.shape[1])
     weights = torch.full((len(subsets), size), 1 / size, dtype=dtype, device=x.device)
-    for idx in _shuffle(x, subsets, steps, size, [stream(seed, s) for s in range(len(subsets))]):
+    seeds = [stream(seed, s) for s in range(len(subsets))]
+    for idx in _shuffle(x, subsets, steps, size, seeds):
         yield Batch(_rows(x, idx), _rows(y, idx), weights, False, idx)
 
 
@@ -70,6 +71,7 @@ def ragged_batches(
     x: Num[Tensor, "n ..."],
     y: Tensor,
     subsets: Sequence[Int[Tensor, " _"]],
+    *,
     steps: int,
     size: int,
     streams: Sequence[int],
@@ -79,10 +81,10 @@ def ragged_batches(
 ) -> Iterator[Batch]:
     """Yield minibatches of networks whose subsets differ in size, each as `batches` draws them."""
     # y: the n targets of each version of the labels, one version after the other. versions: which
-    # one each network learns from. size: at most the smallest subset. streams: seed of each
-    # network's order. weights: mean 1 over each network's subset; None: all equal.
+    # one each network learns from. size: of a batch, at most the smallest subset. streams: seed of
+    # each network's order. weights: mean 1 over each network's subset; None: all equal.
     uniform = torch.full((len(subsets), size), 1 / size, dtype=dtype, device=x.device)
-    shift = torch.as_tensor(versions, device=x.device)[:, None] * len(x)
+    version_start = torch.as_tensor(versions, device=x.device)[:, None] * len(x)
     if weights is not None:
         weights = weights.to(x.device)
     orders = [
@@ -91,10 +93,10 @@ def ragged_batches(
     ]
     for rows in zip(*orders, strict=True):
         idx = torch.cat(rows)
-        w = uniform
+        batch_weights = uniform
         if weights is not None:
-            w = uniform * weights.gather(1, idx)
-        yield Batch(_rows(x, idx), _rows(y, idx + shift), w, False, idx)
+            batch_weights = uniform * weights.gather(1, idx)
+        yield Batch(_rows(x, idx), _rows(y, idx + version_start), batch_weights, False, idx)
 
 
 def multiply_weights(
@@ -102,7 +104,7 @@ def multiply_weights(
     subsets: Int[Tensor, "S kept"],
     sample_weight: Tensor | Callable[[Tensor], Tensor],
 ) -> Iterator[Batch]:
-    """Yield the batches with their weights multiplied by those of the samples."""
+    """Yield the batches with their weights multiplied by `train_networks`'s sample_weight."""
     if not callable(sample_weight):
         weight = _scale_to_mean_one(sample_weight, subsets)
         for batch in batches:
@@ -145,12 +147,12 @@ def _scale_to_mean_one(weight: Tensor, subsets: Int[Tensor, "S kept"]) -> Float[
 
 
 def _rows(t: Tensor, positions: Int[Tensor, "S size"]) -> Tensor:
-    # t[positions], five times faster: whole rows are copied.
+    """Return t[positions] five times faster, as whole rows are copied."""
     return t.index_select(0, positions.flatten()).unflatten(0, positions.shape)
 
 
 def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: torch.dtype) -> Batch:
-    """Return the one batch that holds all samples of every network."""
+    """Return the batch of all samples of every network: its own, or all n under weights."""
     n_networks, subset_size = subsets.shape
     subsets = subsets.to(x.device)
     options = {"dtype": dtype, "device": x.device}
@@ -170,7 +172,7 @@ def _shuffle(
     subset_size = subsets.shape[1]
     streams = [torch.Generator().manual_seed(seed) for seed in seeds]
     order = subsets
-    n_used = subset_size
+    n_used = subset_size  # so that the first update shuffles
     for _ in range(steps):
         if n_used + size > subset_size:
             order = torch.stack([

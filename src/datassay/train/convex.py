@@ -20,6 +20,7 @@ from datassay.rules import positive
 LARGEST_NEWTON = 1600
 MAX_NEWTON_STEPS = 100
 MAX_LBFGS_STEPS = 5000
+# A fit ends where ‖∇L‖ is below this.
 NEWTON_GRADIENT = 1e-9
 LBFGS_GRADIENT = 1e-6
 
@@ -51,11 +52,11 @@ def fit_convex(
 
     Args:
         features: J; the model's outputs are J θ.
-        targets: as `Loss.value` takes them, for all models or for each.
+        targets: as `Loss.value` takes them, the same for all models or each its own.
         loss: "cross_entropy" or "mse".
         ridge: penalty of the mean loss, (ridge/2)‖θ‖², of every weight (a bias too).
-        sample_weight: v, not negative, some of each row positive; 0 leaves a sample out. None is
-            one model of all samples.
+        sample_weight: v, not negative, not all 0 in a row; 0 leaves a sample out. None is one model
+            of all samples.
         start: θ to start from; None starts at 0.
         max_steps: None goes on to the minimum; an outer loop that moves the weightings needs no
             more than a step or two each time.
@@ -83,10 +84,8 @@ def fit_convex(
     else:
         theta = start.clone()
     problem = _Problem(features, targets, loss_named(loss), ridge, weight)
-    fit = _lbfgs
-    if p <= LARGEST_NEWTON:
-        fit = _newton
-    theta = fit(problem, theta, max_steps)
+    minimise = _newton if p <= LARGEST_NEWTON else _lbfgs
+    theta = minimise(problem, theta, max_steps)
     return ConvexFit(theta, problem.gradient(theta, features.outputs(theta)).norm(dim=1))
 
 
@@ -132,6 +131,8 @@ def step_by_class(
 
 @result
 class _Problem:
+    """The losses L of B models, as functions of their weights θ = theta and outputs J θ."""
+
     features: OutputFeatures
     targets: Float[Tensor, "n k"] | Float[Tensor, "B n k"]
     loss: Loss
@@ -141,16 +142,19 @@ class _Problem:
     def value(
         self, theta: Float[Tensor, "B p"], outputs: Float[Tensor, "B n k"]
     ) -> Float[Tensor, " B"]:
+        """Return each model's L."""
         losses = self.loss.value(outputs, self.targets)
         return (self.weight * losses).sum(1) + 0.5 * self.ridge * theta.square().sum(1)
 
     def gradient(
         self, theta: Float[Tensor, "B p"], outputs: Float[Tensor, "B n k"]
     ) -> Float[Tensor, "B p"]:
+        """Return each model's ∇L."""
         slope = self.loss.gradient(outputs, self.targets)
         return self.features.pullback(self.weight[..., None] * slope) + self.ridge * theta
 
     def select(self, keep: Tensor) -> _Problem:
+        """Return the problem of some of the models."""
         if self.targets.ndim == 2:
             targets = self.targets
         else:
@@ -166,19 +170,19 @@ def _newton(
     for _ in range(max_steps or MAX_NEWTON_STEPS):
         active_problem = problem.select(active_idx)
         weights = theta[active_idx]
-        outputs = problem.features.outputs(theta[active_idx])
+        outputs = problem.features.outputs(weights)
         gradient = active_problem.gradient(weights, outputs)
-        is_open = gradient.norm(dim=1) > NEWTON_GRADIENT
-        if not is_open.any():
+        is_active = gradient.norm(dim=1) > NEWTON_GRADIENT
+        if not is_active.any():
             break
-        active_idx = active_idx[is_open]
-        active_problem = active_problem.select(is_open)
-        weights = weights[is_open]
-        outputs = outputs[is_open]
-        gradient = gradient[is_open]
-        new_weights, is_converged = _newton_step(active_problem, weights, outputs, gradient)
+        active_idx = active_idx[is_active]
+        active_problem = active_problem.select(is_active)
+        weights = weights[is_active]
+        outputs = outputs[is_active]
+        gradient = gradient[is_active]
+        new_weights, cannot_improve = _newton_step(active_problem, weights, outputs, gradient)
         theta[active_idx] = new_weights
-        active_idx = active_idx[~is_converged]
+        active_idx = active_idx[~cannot_improve]
         if not len(active_idx):
             break
     return theta
@@ -190,7 +194,7 @@ def _newton_step(
     outputs: Float[Tensor, "B n k"],
     gradient: Float[Tensor, "B p"],
 ) -> tuple[Float[Tensor, "B p"], Tensor]:
-    """Return weights after one step, and which models no step improves: those at rounding."""
+    """Return weights after one step, and [B], whether a model's loss falls no more: rounding."""
     inner = problem.weight[..., None, None] * problem.loss.hessian(outputs)
     hessian = problem.features.curvature(inner)
     hessian.diagonal(dim1=-2, dim2=-1).add_(problem.ridge)
@@ -214,40 +218,43 @@ def _search_line(
     step: Float[Tensor, "B p"],
     slope: Float[Tensor, " B"],
 ) -> tuple[Float[Tensor, "B p"], Tensor]:
-    """Return weights after the step, halved until the loss falls, and where it never does."""
+    """Return weights after the step, halved until the loss falls, and [B], whether it never did."""
+    # `slope`: ∇L · step, the loss's change for a small step. Models whose loss does not fall stay.
     value = problem.value(theta, outputs)
     size = torch.ones_like(value)
-    for _ in range(40):
+    for _ in range(40):  # halvings at most
         candidate = theta + size[:, None] * step
         new_value = problem.value(candidate, problem.features.outputs(candidate))
-        # Near the minimum the decrease is below the rounding of the value itself.
-        worse = new_value > value + 1e-4 * size * slope + 1e-14 * value.abs()
-        if not worse.any():
+        # Armijo's condition. The last term: near the minimum the decrease is below the rounding of
+        # the value itself.
+        is_worse = new_value > value + 1e-4 * size * slope + 1e-14 * value.abs()
+        if not is_worse.any():
             break
-        size = torch.where(worse, size / 2, size)
-    return torch.where(worse[:, None], theta, candidate), worse
+        size = torch.where(is_worse, size / 2, size)
+    return torch.where(is_worse[:, None], theta, candidate), is_worse
 
 
 def _lbfgs(
     problem: _Problem, theta: Float[Tensor, "B p"], max_steps: int | None
 ) -> Float[Tensor, "B p"]:
-    """Solve each problem by itself, by L-BFGS."""
+    """Return the minima, [B, p], of one model after the other by L-BFGS."""
     from scipy.optimize import minimize
 
+    # gtol bounds the largest entry of the gradient, so its norm by √p times as much.
+    largest_entry = LBFGS_GRADIENT / theta.shape[1] ** 0.5
+    steps = max_steps or MAX_LBFGS_STEPS
+    options = {"maxiter": steps, "gtol": largest_entry, "ftol": 0.0}
     minima = []
     for b in range(len(theta)):
         model_b = problem.select(torch.tensor([b]))
 
-        def value_and_slope(flat: np.ndarray, model_b=model_b) -> tuple[float, np.ndarray]:
+        def value_and_gradient(flat: np.ndarray, model_b=model_b) -> tuple[float, np.ndarray]:
             point = torch.from_numpy(flat)[None]
             outputs = model_b.features.outputs(point)
             return float(model_b.value(point, outputs)), model_b.gradient(point, outputs)[0].numpy()
 
-        size = theta.shape[1] ** 0.5
-        steps = max_steps or MAX_LBFGS_STEPS
-        options = {"maxiter": steps, "gtol": LBFGS_GRADIENT / size, "ftol": 0.0}
         result = minimize(
-            value_and_slope, theta[b].numpy(), jac=True, method="L-BFGS-B", options=options
+            value_and_gradient, theta[b].numpy(), jac=True, method="L-BFGS-B", options=options
         )
         minima.append(torch.from_numpy(result.x))
     return torch.stack(minima)

@@ -29,8 +29,8 @@ class DenseStack:
 
     Attributes:
         before: the fixed layers on the inputs, the same in every network.
-        layers: of each dense layer, in order, what precedes its "weight" and "bias": "1.", or "".
-        activations: "relu", "tanh" or "" after each.
+        layers: of each dense layer, in order, the prefix of its "weight" and "bias": "1.", or "".
+        activations: "relu", "tanh" or "" after each dense layer.
     """
 
     before: nn.Sequential
@@ -44,16 +44,17 @@ def dense_stack(
     """Return the stack of dense layers, ReLU and tanh that networks consist of; None for others."""
     # is_shared: whether all networks must share the fixed layers on the inputs; otherwise the
     # first network's are returned, and the caller applies each network's own.
-    modules = list(_leaf_modules("", models[0]))
-    dense = [i for i, (_, m) in enumerate(modules) if type(m) is nn.Linear]
-    parameters = [p for i in dense for p in modules[i][1].parameters()]
+    leaves = list(_leaf_modules("", models[0]))
+    modules = [m for _, m in leaves]
+    dense_idx = [i for i, m in enumerate(modules) if type(m) is nn.Linear]
+    parameters = [p for i in dense_idx for p in modules[i].parameters()]
     is_tied = len({id(p) for p in parameters}) < len(parameters)
-    if not dense or is_tied or not all(p.requires_grad for p in parameters):
+    if not dense_idx or is_tied or not all(p.requires_grad for p in parameters):
         return None
-    before = nn.Sequential(*(m for _, m in modules[: dense[0]]))
-    activations = []
-    for start, end in zip(dense, [*dense[1:], len(modules)], strict=True):
-        between = [m for _, m in modules[start + 1 : end] if type(m) not in IDLE]
+    before = nn.Sequential(*modules[: dense_idx[0]])
+    activations = []  # two in a row, or another module, make a name that is none
+    for start, end in zip(dense_idx, [*dense_idx[1:], len(modules)], strict=True):
+        between = [m for m in modules[start + 1 : end] if type(m) not in IDLE]
         activations.append("".join(ACTIVATIONS.get(type(m), "?") for m in between))
     allowed = {*IDLE, nn.Flatten, Affine}
     if (
@@ -61,11 +62,11 @@ def dense_stack(
         or not set(activations[:-1]) <= {"", *ACTIVATIONS.values()}
         or activations[-1]
         or any(_has_hooks(m) for m in models[0].modules())
-        or not (_have_same_buffers(models) or not is_shared)
-        or before(x).shape != (1, modules[dense[0]][1].in_features)
+        or (is_shared and not _have_same_buffers(models))
+        or before(x).shape != (1, modules[dense_idx[0]].in_features)
     ):
         return None
-    return DenseStack(before, tuple(modules[i][0] for i in dense), tuple(activations))
+    return DenseStack(before, tuple(leaves[i][0] for i in dense_idx), tuple(activations))
 
 
 class DenseGradients:
@@ -73,8 +74,8 @@ class DenseGradients:
 
     Args:
         stack: the architecture.
-        predict: what the loss compares with the targets, of outputs and their axis.
-        offset: Z(0) of `FunctionSpace`, where the first layer's weights are its coordinates.
+        predict: `Loss.predict`; its derivative by the outputs is prediction − target.
+        offset: Z(0) of `FunctionSpace`, where the first layer's weights are its coordinates C.
 
     Cost: 6 parameters · batch · S operations, 4 for the first layer; two buffers of S · batch
     activations, of the first batch's shape, are held.
@@ -84,11 +85,13 @@ class DenseGradients:
         self.stack = stack
         self.predict = predict
         self.offset = offset
+        # By layer: w and b its weights, h its outputs and d the loss's derivatives by these before
+        # the activation, [S, units, samples].
         self.h: list[Tensor] = []
 
     @torch.no_grad()
     def __call__(self, weights: dict[str, Tensor], batch: Batch) -> Float[Tensor, "S samples k"]:
-        """Write this batch's gradients and return the outputs; weights and shapes never change."""
+        """Write a batch's gradients; return the outputs. Calls have the same tensors and shapes."""
         if not self.h:
             self._allocate(weights, batch)
         self._forward(batch)
@@ -100,7 +103,8 @@ class DenseGradients:
             if i < end:
                 torch.bmm(self.w[i + 1].mT, self.d[i + 1], out=self.d[i])
                 _activation_backward(self.stack.activations[i], self.h[i], self.d[i])
-            if (bias := self.b[i]) is not None:
+            bias = self.b[i]
+            if bias is not None:
                 torch.sum(self.d[i], 2, out=bias.grad)
             if i:
                 torch.bmm(self.d[i], self.h[i - 1].mT, out=self.w[i].grad)
@@ -109,6 +113,7 @@ class DenseGradients:
         return self.h[end].mT
 
     def _allocate(self, weights: dict[str, Tensor], batch: Batch) -> None:
+        """Allocate the buffers and the weights' gradients, by the first batch's shape."""
         self.w = [weights[f"{prefix}weight"] for prefix in self.stack.layers]
         self.b = [weights.get(f"{prefix}bias") for prefix in self.stack.layers]
         for w in weights.values():
@@ -118,7 +123,7 @@ class DenseGradients:
         self.d = [torch.empty_like(h) for h in self.h]
         if self.offset is not None:
             assert self.w[0].grad is not None
-            self.d[0] = self.w[0].grad  # the gradient of the preactivations is all it takes
+            self.d[0] = self.w[0].grad  # C's gradient is that of the preactivations
 
     def _forward(self, batch: Batch) -> None:
         """Compute each layer's outputs of a batch, into `h`."""
@@ -143,6 +148,7 @@ class DenseGradients:
                 h.tanh_()
 
     def _first_gradient(self, batch: Batch) -> None:
+        """Write the gradient of the first layer's weight, from the batch's inputs."""
         grad = self.w[0].grad
         assert grad is not None
         if batch.shared:
@@ -152,6 +158,7 @@ class DenseGradients:
 
 
 def _activation_backward(kind: str, h: Tensor, d: Tensor) -> None:
+    """Turn derivatives d by an activation's outputs h into those by its inputs, in place."""
     if kind == "relu":
         torch.ops.aten.threshold_backward.grad_input(d, h, 0, grad_input=d)
     elif kind == "tanh":
@@ -159,6 +166,7 @@ def _activation_backward(kind: str, h: Tensor, d: Tensor) -> None:
 
 
 def _leaf_modules(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield (parameters' prefix, module) of what nested nn.Sequentials consist of, in order."""
     if type(module) is not nn.Sequential:
         yield prefix, module
         return
@@ -167,6 +175,7 @@ def _leaf_modules(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Modu
 
 
 def _has_hooks(m: nn.Module) -> bool:
+    """Return whether a module runs more than its class's `forward`."""
     hooks = m._forward_hooks or m._forward_pre_hooks or m._backward_hooks
     return bool(hooks) or "forward" in vars(m)
 
@@ -187,7 +196,7 @@ class FunctionSpace:
     C K: 2 n² operations a unit and step instead of 4 n·inputs.
 
     Attributes:
-        layer: what precedes the first layer's "weight" and "bias": "1.", or "".
+        layer: the prefix of the first layer's "weight" and "bias": "1.", or "".
         start: parameter name → [S, *shape], all starting weights.
         x: [n, inputs].
     """
@@ -213,12 +222,13 @@ class FunctionSpace:
 
     def kernel(self, batch: Batch) -> Batch:
         """Return the batch with K in place of its inputs."""
-        bias = f"{self.layer}bias" in self.start
-        return replace(batch, x=(self.x @ self.x.T).add_(float(bias)))
+        has_bias = f"{self.layer}bias" in self.start
+        return replace(batch, x=(self.x @ self.x.T).add_(float(has_bias)))
 
     def weights(self, coordinates: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return all weights of the networks from the coordinates."""
-        weight, bias = f"{self.layer}weight", f"{self.layer}bias"
+        weight = f"{self.layer}weight"
+        bias = f"{self.layer}bias"
         c = coordinates[weight]
         weights = coordinates | {weight: self.start[weight] + c @ self.x}
         if bias in self.start:

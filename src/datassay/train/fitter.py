@@ -32,7 +32,7 @@ from datassay.train.training import TrainedNetworks, train_networks
 
 # Share of the kept samples on which a network's temperature is fitted.
 CALIBRATION = 0.1
-
+MAX_TEMPERATURE = 8.0
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -42,7 +42,7 @@ class Fitted:
     """A model fitted to a part of the samples.
 
     Attributes:
-        geometry: outputs and Jacobians of all n samples at its weights, fitted to or not.
+        geometry: outputs and Jacobians at its weights of all n samples, also of those left out.
         other_outputs: its outputs on each of the other sets, [m, k] with each set's own m.
         temperature: divisor that calibrates its logits; 1 where the fit is no more certain than its
             ridge allows.
@@ -71,19 +71,19 @@ class ConvexFitter:
 
     def fit(self, keep: Int[Tensor, " kept"], earlier: Fitted | None = None) -> Fitted:
         """Fit to the samples at `keep`, starting from the `earlier` fit's weights."""
-        weight = self.geometry.outputs.new_zeros(1, len(self.geometry))
-        weight[0, keep] = 1.0
         geometry = self.geometry
+        sample_weight = geometry.outputs.new_zeros(1, len(geometry))
+        sample_weight[0, keep] = 1.0
         start = None
-        if earlier is not None:
-            start = earlier.geometry.weights
+        if earlier is not None and earlier.geometry.weights is not None:
+            start = earlier.geometry.weights[None]
         weights = fit_convex(
             geometry.features,
             geometry.targets,
             geometry.loss,
             self.ridge,
-            sample_weight=weight,
-            start=start if start is None else start[None],
+            sample_weight=sample_weight,
+            start=start,
         ).weights[0]
         fitted = replace(geometry, outputs=geometry.features.outputs(weights), weights=weights)
         return Fitted(fitted, tuple(features.outputs(weights) for features in self.other_features))
@@ -99,8 +99,8 @@ class ConvexFitter:
 class NetworkFitter:
     """Trainings of any network from its starting weights.
 
-    Each leaves out a random tenth of the samples, on which the temperature is fitted: trained
-    networks are surer than they are right, and more so the longer they train.
+    A fit to classes leaves out a random tenth of the samples, on which the temperature is fitted:
+    trained networks are surer than they are right, and more so the longer they train.
 
     Attributes:
         model: the network at its starting weights.
@@ -123,14 +123,14 @@ class NetworkFitter:
     progress: Progress = silent
 
     def fit(self, keep: Int[Tensor, " kept"], earlier: Fitted | None = None) -> Fitted:
-        """Train on nine tenths of the samples at `keep`; the `earlier` fit is ignored."""
+        """Train on the samples at `keep`, of classes on nine tenths; `earlier` is ignored."""
         del earlier  # warm starts would remember what was removed
         order = np.random.default_rng((self.seed, len(keep))).permutation(len(keep))
-        n_test = 0
+        n_calibration = 0
         if loss_named(self.recipe.loss).has_one_class:
-            n_test = round(CALIBRATION * len(keep))
-        test_idx = keep[order[:n_test]]
-        train_idx = keep[np.sort(order[n_test:])]
+            n_calibration = round(CALIBRATION * len(keep))
+        calibration_idx = keep[order[:n_calibration]]
+        train_idx = keep[np.sort(order[n_calibration:])]
         networks = self._train(train_idx)
         model = taken_network(self.model, networks)
         geometry = output_geometry(
@@ -141,10 +141,10 @@ class NetworkFitter:
             seed=self.seed,
         )
         other_outputs = tuple(networks.outputs(s.x)[0] for s in self.other_sets)
-        f, y = geometry.outputs[test_idx], geometry.targets[test_idx]
         temperature = 1.0
-        if n_test:
-            temperature = best_temperature(f, y)
+        if n_calibration:
+            outputs = geometry.outputs[calibration_idx]
+            temperature = best_temperature(outputs, geometry.targets[calibration_idx])
         return Fitted(geometry, tuple(out.double() for out in other_outputs), temperature)
 
     def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
@@ -174,7 +174,7 @@ def fitter(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Fitter:
-    """Choose the fitter of a model: convex where it is linear in what trains, else by training.
+    """Return the fitter of a model: convex where it is linear in what trains, else by training.
 
     Args:
         model: at its starting weights.
@@ -209,7 +209,7 @@ def fitter(
 
 
 def last_layer_only(model: nn.Module) -> nn.Module:
-    """Copy the network with all but its last dense layer frozen, so that its geometry is exact."""
+    """Return a copy with all but the last dense layer frozen, so that its geometry is exact."""
     copied = copy.deepcopy(model)
     dense = [m for m in copied.modules() if isinstance(m, nn.Linear)]
     if not dense:
@@ -222,7 +222,7 @@ def last_layer_only(model: nn.Module) -> nn.Module:
 
 
 def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"]) -> float:
-    """Return the t for which logits f/t are most likely on samples that training has not seen."""
+    """Return the t in [1/8, 8] at which logits f/t give held-out targets the lowest mean loss."""
     # Source: Guo et al. (2017), temperature scaling.
 
     def mean_loss(log_t: float) -> float:
@@ -231,7 +231,7 @@ def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"
 
     from scipy.optimize import minimize_scalar  # slow to import
 
-    limit = float(np.log(8.0))
+    limit = float(np.log(MAX_TEMPERATURE))
     optimum = minimize_scalar(mean_loss, bounds=(-limit, limit), method="bounded")
     return float(np.exp(optimum.x))
 

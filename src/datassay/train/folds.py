@@ -32,8 +32,8 @@ class Splits:
 
     Attributes:
         train_idx: [S, kept] positions to learn from, ascending.
-        queries: one set per network; the same for all where there is a validation part.
-        test_idx: [S] positions of the queries; empty where there is a validation part.
+        queries: S sets to be evaluated on; the same for all where there is a validation part.
+        test_idx: S arrays, the queries' positions; empty where there is a validation part.
     """
 
     train_idx: Int[np.ndarray, "S kept"]
@@ -42,21 +42,22 @@ class Splits:
 
     @property
     def is_possible(self) -> bool:
-        """Whether every set allows an evaluation: R² needs targets that differ."""
+        """Whether every set of queries allows an evaluation: R² needs targets that differ."""
         return all(s.is_classification or bool((s.y != s.y[0]).any()) for s in self.queries)
 
     def order(self, ranking: Int[np.ndarray, " n"], network: int) -> Int[np.ndarray, " kept"]:
-        """Return a ranking of all samples without those that the network is evaluated on."""
+        """Return a ranking of all samples, reduced to those that the network learns from."""
         return ranking[np.isin(ranking, self.train_idx[network], assume_unique=True)]
 
     def score(self, networks: TrainedNetworks) -> Float[np.ndarray, " R_S"]:
-        """Return accuracy, or R² averaged over targets, of R · S networks: ranking by ranking."""
+        """Return accuracy, or R² averaged over targets, of R · S networks on their own queries."""
+        # Network r S + s of ranking r is evaluated on set s.
         n_networks = len(next(iter(networks.state.values())))
-        n_parts = len(self.queries)
+        n_sets = len(self.queries)
         score = np.empty(n_networks)
         for s, queries in enumerate(self.queries):
-            networks_of_set = networks.subset(slice(s, None, n_parts))
-            score[s::n_parts] = validation_score(networks_of_set, queries)
+            networks_of_set = networks.subset(slice(s, None, n_sets))
+            score[s::n_sets] = validation_score(networks_of_set, queries)
         return score
 
 
@@ -75,43 +76,57 @@ def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndar
 
 
 def make_splits(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int = 0) -> Splits:
-    """Choose the samples that each network learns from and is evaluated on."""
-    # Without a validation part each network gives up another fifth of the training samples: they
-    # are sorted by class (by the target in a regression with one), at random within it, and every
-    # fifth is taken, so that each part holds every class in proportion and five networks evaluate
-    # all samples. Groups stay together; where parts then differ in size, all networks still learn
-    # from equally many samples.
+    """Return the samples that each network learns from and is evaluated on."""
+    # Without a validation part each network gives up one of five parts of the training samples, the
+    # next one another, so that five networks evaluate all samples. All learn from equally many.
     n = len(train)
     if val is not None:
         return Splits(np.tile(np.arange(n), (n_networks, 1)), (val,) * n_networks)
-    n_folds = round(1 / HELD_OUT)
-    by_id = np.argsort(train.ids, kind="stable")
-    if train.is_classification and train.groups is None:
-        is_repeated = np.bincount(train.y)[train.y] > 1
-        if is_repeated.any():
-            by_id = by_id[is_repeated[by_id]]
-    size = max(1, len(by_id) // n_folds)
-    test_idx = []
-    for network in range(n_networks) if train.groups is None else ():
-        rng = np.random.default_rng((seed, network // n_folds))
-        strata = train.y[by_id] if train.y.ndim == 1 else None
-        order = by_id[order_by_class(strata, rng, len(by_id))]
-        test_idx.append(np.sort(order[network % n_folds :: n_folds][:size]))
-    if train.groups is not None:
-        strata = None
-        if train.is_classification:
-            strata = train.y[by_id]
-        for division in range(-(-n_networks // n_folds)):
-            folds = group_folds(train.groups[by_id], strata, n_folds, seed + division)
-            parts = [np.sort(by_id[folds == fold]) for fold in range(folds.max() + 1)]
-            test_idx += [parts[network % len(parts)] for network in range(n_folds)]
-        test_idx = test_idx[:n_networks]
+    if train.groups is None:
+        test_idx = _stratified_parts(train, n_networks, seed)
+    else:
+        test_idx = _group_parts(train, train.groups, n_networks, seed)
     pools = [np.setdiff1d(np.arange(n), idx) for idx in test_idx]
     rng = np.random.default_rng(seed)
     size = min(map(len, pools))
     train_idx = [p if len(p) == size else np.sort(rng.permutation(p)[:size]) for p in pools]
     queries = tuple(train.subset(idx) for idx in test_idx)
     return Splits(np.stack(train_idx), queries, tuple(test_idx))
+
+
+def _stratified_parts(train: SampleSet, n_networks: int, seed: int) -> list[np.ndarray]:
+    """Return ascending positions of each network's part, which holds every class in proportion."""
+    # Samples are sorted by class (by the target in a regression with one), at random within it, and
+    # every fifth is taken. Classes of a single sample are left to the training where others exist.
+    n_folds = round(1 / HELD_OUT)
+    by_id = np.argsort(train.ids, kind="stable")
+    if train.is_classification:
+        is_repeated = np.bincount(train.y)[train.y] > 1
+        if is_repeated.any():
+            by_id = by_id[is_repeated[by_id]]
+    size = max(1, len(by_id) // n_folds)
+    strata = train.y[by_id] if train.y.ndim == 1 else None
+    parts = []
+    for network in range(n_networks):
+        rng = np.random.default_rng((seed, network // n_folds))
+        order = by_id[order_by_class(strata, rng, len(by_id))]
+        parts.append(np.sort(order[network % n_folds :: n_folds][:size]))
+    return parts
+
+
+def _group_parts(
+    train: SampleSet, groups: np.ndarray, n_networks: int, seed: int
+) -> list[np.ndarray]:
+    """Return ascending positions of each network's part, in which groups stay together."""
+    n_folds = round(1 / HELD_OUT)
+    by_id = np.argsort(train.ids, kind="stable")
+    strata = train.y[by_id] if train.is_classification else None
+    parts = []
+    for division in range(-(-n_networks // n_folds)):
+        folds = group_folds(groups[by_id], strata, n_folds, seed + division)
+        fold_idx = [np.sort(by_id[folds == fold]) for fold in range(folds.max() + 1)]
+        parts += [fold_idx[network % len(fold_idx)] for network in range(n_folds)]
+    return parts[:n_networks]
 
 
 def held_out_outputs(
@@ -125,23 +140,19 @@ def held_out_outputs(
     elif len(samples) < FOLDS:
         raise DataError(f"at least {FOLDS} samples are needed; got {len(samples)}. Add samples.")
     x = np.asarray(samples.x).reshape(len(samples), -1)
-    flat = samples.y.reshape(len(samples), -1)
-    order = np.lexsort((*flat.T, *x.T[::-1]))
+    targets = samples.y.reshape(len(samples), -1)
+    order = np.lexsort((*targets.T, *x.T[::-1]))  # so that the rows' order does not matter
     y = samples.y[order]
-    groups = samples.groups
-    draw = np.random.default_rng(seed)
-    groups = select_rows(groups, order)
-    if samples.is_classification:
-        width = samples.n_classes
-    else:
-        width = flat.shape[1]
+    groups = select_rows(samples.groups, order)
+    rng = np.random.default_rng(seed)
+    width = samples.n_classes if samples.is_classification else targets.shape[1]
     outputs = np.zeros((len(x), width))
     n_done = 0
     for train_idx, test_idx in fold_pairs(
         y, FOLDS, seed, is_classification=samples.is_classification, groups=groups
     ):
         if most_rows is not None and len(train_idx) > most_rows:
-            train_idx = np.sort(draw.permutation(train_idx)[:most_rows])
+            train_idx = np.sort(rng.permutation(train_idx)[:most_rows])
         estimator = fit_clone(model, x[order[train_idx]], y[train_idx], seed)
         with user_code(lambda error: f"the estimator must judge what it never saw; it {error}"):
             outputs[order[test_idx]] = estimator_outputs(
@@ -158,7 +169,7 @@ def held_out_outputs(
 
 
 def check_classes(samples: SampleSet) -> None:
-    """Raise DataError for samples whose classes cannot be split into folds."""
+    """Raise DataError unless there are classes, one with enough samples for each fold."""
     if not samples.is_classification or np.bincount(samples.y).max() < FOLDS:
         raise DataError(
             f"held-out class probabilities need classes, one of them with {FOLDS} samples or more; "
@@ -173,7 +184,8 @@ def fold_numbers(
     seed: int,
     groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> Int[Tensor, " n"]:
-    """Assign samples to folds at random and evenly, stratified by class; groups stay whole."""
+    """Return each sample's fold, 0 to n_folds − 1: random, even, stratified by class."""
+    # Samples of a group are in one fold.
     strata = None
     if loss_named(loss).has_one_class:
         strata = targets.argmax(1).numpy()

@@ -6,6 +6,7 @@ Algorithm 1 of S0 calls the network without that layer M*; its outputs are the f
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,8 @@ class Head:
         model: the user's network, never changed.
         name: of the layer among the network's modules; "" where the network is that layer.
         layer: the layer itself.
-        scale: [k], outputs = layer's outputs · scale + shift: 1 and 0 but for `build_model`'s
-            regressions, whose outputs are in the target's unit.
+        scale: [k]. The network's outputs are the layer's · scale + shift: 1 and 0 but for
+            `build_model`'s regressions, whose outputs are in the target's unit.
         shift: [k].
     """
 
@@ -49,7 +50,7 @@ class Head:
     def features(
         self, samples: SampleSet, *, chunk: int = CHUNK, progress: Progress = silent
     ) -> Float[Tensor, "n d"]:
-        """Collect the layer's input for each sample, in one pass, in evaluation mode.
+        """Return the layer's input for each sample, from one pass in evaluation mode.
 
         Args:
             samples: n samples.
@@ -69,7 +70,8 @@ class Head:
         frozen = copy.deepcopy(self.model).eval()
         integers = takes_integers(frozen, samples.x[:1])
         inputs: list[Tensor] = []
-        frozen.get_submodule(self.name).register_forward_pre_hook(lambda _, i: inputs.append(i[0]))
+        layer = frozen.get_submodule(self.name)
+        layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
         parts: list[Tensor] = []
         for start in range(0, len(samples), chunk):
             with torch.no_grad():
@@ -81,7 +83,7 @@ class Head:
         return features
 
     def outputs(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """Compute the network's outputs from features, without running it again.
+        """Return the network's outputs from features, without running it again.
 
         Args:
             features: what enters the layer.
@@ -98,7 +100,7 @@ class Head:
     def with_layer(
         self, weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"] | None
     ) -> nn.Module:
-        """Copy the network with these weights in place of the layer's.
+        """Return a copy of the network with these weights in place of the layer's.
 
         Args:
             weight: W, on any device, in any precision.
@@ -118,7 +120,7 @@ class Head:
 
 
 def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> Head:
-    """Find a network's last linear layer by running it on two samples.
+    """Return a network's last linear layer, found by running it on two samples.
 
     Args:
         model: any module mapping [n, *input_shape] to [n, k]; left untouched.
@@ -127,11 +129,11 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
             output is the network's output.
 
     Returns:
-        The layer, with which features are collected and a network is put together again.
+        The head: it collects features, and puts networks together again.
 
     Raises:
         ModelError: the network fails on the samples, its output is no [n, k] tensor or comes from
-            no nn.Linear, or the layer named is none or does not produce the output.
+            no nn.Linear, or `layer` names no nn.Linear or one that does not give the output.
     """
     unwrap(model)  # refuses what is no network, or has no weights yet
     frozen = copy.deepcopy(model).eval()
@@ -155,11 +157,11 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
         raise ModelError(
             f"the model must return outputs [n, k]; got {actual}. Wrap it in a module that does."
         )
-    inner, scale, shift = _undo_fixed_scale(outputs, calls)
+    unscaled, scale, shift = _undo_fixed_scale(outputs, calls)
     matching = [
         name
         for name, module, inputs, output in calls
-        if isinstance(module, nn.Linear) and inputs.ndim == 2 and _is_same(output, inner)
+        if isinstance(module, nn.Linear) and inputs.ndim == 2 and _is_same(output, unscaled)
     ]
     name = _choose_layer(matching, layer, frozen)
     linear = model.get_submodule(name)
@@ -173,13 +175,13 @@ Call = tuple[str, nn.Module, Tensor, Tensor]  # name, module, input, output
 def _record_calls(model: nn.Module) -> list[Call]:
     """Return a list that hooks fill with each call of a dense layer or fixed scale."""
     calls: list[Call] = []
+
+    def note(name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        calls.append((name, module, inputs[0].clone(), output.clone()))
+
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | Affine):
-
-            def note(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
-                calls.append((name, module, inputs[0].clone(), output.clone()))
-
-            module.register_forward_hook(note)
+            module.register_forward_hook(partial(note, name))
     return calls
 
 
@@ -188,16 +190,16 @@ def _undo_fixed_scale(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs before a final `Affine` layer, if any, and its scale and shift, [k]."""
     k = outputs.shape[1]
-    for _, fixed, unscaled, scaled in calls[-1:]:
-        if isinstance(fixed, Affine) and _is_same(scaled, outputs):
-            factor = fixed.scale.cpu().double()
-            offset = fixed.shift.cpu().double()
-            return unscaled, factor.expand(k).clone(), offset.expand(k).clone()
+    for _, module, unscaled, scaled in calls[-1:]:
+        if isinstance(module, Affine) and _is_same(scaled, outputs):
+            scale = module.scale.cpu().double()
+            shift = module.shift.cpu().double()
+            return unscaled, scale.expand(k).clone(), shift.expand(k).clone()
     return outputs, torch.ones(k, dtype=torch.float64), torch.zeros(k, dtype=torch.float64)
 
 
 def _choose_layer(matching: list[str], layer: str | None, model: nn.Module) -> str:
-    """Return the name of the linear layer to retrain."""
+    """Return the name of the linear layer to retrain: the last of `matching`, or `layer`."""
     linear = [n for n, m in model.named_modules() if isinstance(m, nn.Linear)]
     if layer is not None and layer not in linear:
         raise ModelError(
@@ -226,12 +228,13 @@ def _is_same(a: Tensor, b: Tensor) -> bool:
 
 
 def _to_inputs(x: np.ndarray, model: nn.Module, integers: bool | None = None) -> Tensor:
-    """Convert inputs to the model's device and precision; integers to look up stay integers."""
+    """Return inputs on the model's device, in its precision; integers to look up as int64."""
     parameter = next(model.parameters(), torch.zeros(()))
     return network_inputs(x, model, parameter.dtype, integers=integers)
 
 
 def _check_finite(features: Tensor, samples: SampleSet) -> None:
+    """Raise ModelError, naming up to 3 samples, where features are not finite."""
     bad = ~torch.isfinite(features).all(1).numpy()
     if bad.any():
         names = ", ".join(map(str, samples.ids[bad][:3])) + text_if(bad.sum() > 3, ", ...")

@@ -83,7 +83,7 @@ class TrainedHeads:
 
 
 def mean_one(sample_weight: Float[np.ndarray, "*M n"]) -> Float[np.ndarray, "*M n"]:
-    """Rescale weights to a mean of 1; raise for weights that are negative, infinite or all 0."""
+    """Return weights rescaled to mean 1; raise if some are negative or not finite, or all are 0."""
     weight = np.asarray(sample_weight, np.float64)
     if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight.sum(-1) > 0).all()):
         raise DataError(
@@ -148,34 +148,38 @@ def train_heads(
 
 
 class _Heads:
-    def __init__(self, features: Tensor, targets: Tensor, loss: str, bias: bool, val):
+    """The samples that S · M layers are trained on: S seeds, M weightings.
+
+    Weights are theta, [S, inputs, M · k]: a seed's layers are side by side. A bias is the weight of
+    a last input of 1.
+    """
+
+    def __init__(self, features: Tensor, targets: Tensor, loss: str, has_bias: bool, val):
         self.loss = loss
-        self.bias = bias
-        self.x = self._append_bias(features)
+        self.has_bias = has_bias
+        self.x = self._append_ones(features)
         self.y = targets
         self.val = None
         if val is not None:
-            self.val = (self._append_bias(val[0]), val[1])
+            self.val = (self._append_ones(val[0]), val[1])
 
-    def _append_bias(self, features: Tensor) -> Float[Tensor, "n inputs"]:
-        ones = features.new_ones(len(features), 1)
-        if self.bias:
-            return torch.cat([features, ones], 1)
-        return features
+    def _append_ones(self, features: Tensor) -> Float[Tensor, "n inputs"]:
+        """Return the layers' inputs: the features, with a 1 where the layers have a bias."""
+        if not self.has_bias:
+            return features
+        return torch.cat([features, features.new_ones(len(features), 1)], 1)
 
     def start(
         self, kind: str, start: tuple[Tensor, Tensor | None] | None, seeds: Sequence[int], m: int
     ) -> Float[Tensor, "S inputs m_k"]:
-        """Return the starting weights, [S, inputs, M · k]: a seed's layers are side by side."""
+        """Return the starting weights of m weightings; `start` are W and b for kind "trained"."""
         k = self.y.shape[1]
-        d = self.x.shape[1] - self.bias
+        d = self.x.shape[1] - self.has_bias
         if kind == "trained":
             if start is None:
                 raise SettingError('start "trained" needs the layer; give start=(weight, bias).')
-            if start[1] is None:
-                trained = start[0].T
-            else:
-                trained = torch.cat([start[0].T, start[1][None]])
+            weight, bias = start
+            trained = weight.T if bias is None else torch.cat([weight.T, bias[None]])
             theta = trained.float().expand(len(seeds), -1, -1)
         else:
             theta = torch.zeros(len(seeds), self.x.shape[1], k)
@@ -193,10 +197,10 @@ class _Heads:
         on_epoch: OnEpoch | None,
         progress: Progress,
     ) -> TrainedHeads:
-        """Train heads from their starts by Adam, one per weighting and seed."""
+        """Return the layers trained from theta by Adam, one per weighting and seed."""
         x = self.x.float()
         y = self.y.float()
-        w = weight.T.contiguous()
+        w = weight.T.contiguous()  # [n, M]
         streams = [torch.Generator().manual_seed(2**20 + seed) for seed in seeds]
         optimizer = torch.optim.Adam([theta], lr=recipe.lr, betas=BETAS, eps=EPSILON, fused=True)
         tracker = _BestEpochs(theta, len(seeds), len(weight), recipe.patience)
@@ -210,12 +214,11 @@ class _Heads:
             score, loss = self._val_score(theta, len(weight))
             if tracker.update(theta, epoch, score, loss) or (on_epoch and on_epoch(epoch, score)):
                 break
-        keeps_best = self.val is not None and recipe.patience is not None
-        epochs = torch.full_like(tracker.epoch, epoch)
-        if keeps_best:
+        returned_epoch = torch.full_like(tracker.epoch, epoch)
+        if self.val is not None and recipe.patience is not None:
             theta = tracker.theta
-            epochs = tracker.epoch
-        return self._to_heads(theta, len(weight), tracker.scores, epochs)
+            returned_epoch = tracker.epoch
+        return self._to_heads(theta, len(weight), tracker.scores, returned_epoch)
 
     def _gradient(self, theta: Tensor, x: Tensor, y: Tensor, w: Tensor) -> Tensor:
         """Return the gradient of (1/b) Σ_i w_i ℓ_i; x is [S, b, inputs], or [1, b, inputs]."""
@@ -226,7 +229,7 @@ class _Heads:
         return x.mT @ slope.flatten(-2)
 
     def _val_score(self, theta: Tensor, m: int) -> tuple[Tensor, Tensor]:
-        """Return the score, higher is better, and the loss, which breaks ties: both [S, M]."""
+        """Return the score of m weightings, higher is better, and the loss: both [S, M]."""
         assert self.val is not None
         x = self.val[0].to(theta.dtype)
         y = self.val[1].to(theta.dtype)
@@ -244,38 +247,39 @@ class _Heads:
     def exact(
         self, weight: Float[Tensor, "M n"], ridge: float, n_seeds: int, progress: Progress
     ) -> TrainedHeads:
-        """Fit heads to the minimum of the loss, one per weighting; seeds change nothing."""
+        """Return the layers at the minimum of the loss, one per weighting, alike for each seed."""
         k = self.y.shape[1]
         features = SharedFeatures(self.x.double(), k)
         y = self.y.double()
-        n_weightings = max(1, CHUNK_VALUES // (len(y) * max(k * k, self.x.shape[1] * k)))
+        at_once = max(1, CHUNK_VALUES // (len(y) * max(k * k, self.x.shape[1] * k)))
         parts = []
-        for i in range(0, len(weight), n_weightings):
-            rows = weight[i : i + n_weightings]
+        for start in range(0, len(weight), at_once):
+            rows = weight[start : start + at_once]
             parts.append(fit_convex(features, y, self.loss, ridge, sample_weight=rows).weights)
-            progress(STEP, min(i + n_weightings, len(weight)), len(weight))
+            progress(STEP, min(start + at_once, len(weight)), len(weight))
         theta = torch.cat(parts).unflatten(1, (k, -1))  # [M, k, inputs]
         theta = theta.permute(2, 0, 1).flatten(1).expand(n_seeds, -1, -1)
         scores = []
         if self.val is not None:
-            scores = [self._val_score(theta, len(weight))[0]]
-        return self._to_heads(
-            theta, len(weight), scores, torch.ones(n_seeds, len(weight), dtype=torch.int64)
-        )
+            score, _ = self._val_score(theta, len(weight))
+            scores = [score]
+        epoch = torch.ones(n_seeds, len(weight), dtype=torch.int64)
+        return self._to_heads(theta, len(weight), scores, epoch)
 
     def _to_heads(self, theta: Tensor, m: int, scores: list[Tensor], epoch: Tensor) -> TrainedHeads:
+        """Return the layers of m weightings, with the scores after each epoch, [S, M] each."""
         w = theta.unflatten(2, (m, -1)).permute(0, 2, 3, 1)  # [S, M, k, inputs]
         if scores:
             history = torch.stack(scores)
         else:
             history = theta.new_zeros(0, *epoch.shape)
-        if not self.bias:
+        if not self.has_bias:
             return TrainedHeads(w.contiguous(), None, history, epoch)
         return TrainedHeads(w[..., :-1].contiguous(), w[..., -1].contiguous(), history, epoch)
 
 
 class _BestEpochs:
-    """Each layer's best epoch so far."""
+    """Each layer's best epoch so far: by the score and, among equal ones, by the loss."""
 
     def __init__(self, theta: Tensor, n_seeds: int, m: int, patience: int | None):
         self.theta = theta.clone()
@@ -286,7 +290,7 @@ class _BestEpochs:
         self.scores: list[Tensor] = []
 
     def update(self, theta: Tensor, epoch: int, score: Tensor, loss: Tensor) -> bool:
-        """Record an epoch, and return whether training should stop."""
+        """Record an epoch's weights, score and loss; return whether training should stop."""
         self.scores.append(score)
         is_better = (score > self.score) | ((score == self.score) & (loss < self.loss))
         self.score = torch.where(is_better, score, self.score)
@@ -295,7 +299,8 @@ class _BestEpochs:
         if self.patience is None:
             return False
         k = theta.shape[2] // is_better.shape[1]
-        self.theta = torch.where(is_better.repeat_interleave(k, 1)[:, None], theta, self.theta)
+        is_better_column = is_better.repeat_interleave(k, 1)[:, None]  # [S, 1, M · k]
+        self.theta = torch.where(is_better_column, theta, self.theta)
         return epoch - int(self.epoch.max()) >= self.patience
 
 
@@ -310,14 +315,13 @@ def _batches(n: int, batch_size: int | None, streams: list[torch.Generator]):
 
 
 def _validate(features: Tensor, sample_weight: np.ndarray, loss: str, recipe: HeadRecipe) -> None:
-    for name, value, allowed in (
-        ("solver", recipe.solver, ("adam", "exact")),
-        ("start", recipe.start, ("fresh", "trained")),
-        ("loss", loss, LOSSES),
-    ):
-        one_of(name, value, allowed)
+    """Raise where settings are out of range, or weights are not one per sample."""
+    one_of("solver", recipe.solver, ("adam", "exact"))
+    one_of("start", recipe.start, ("fresh", "trained"))
+    one_of("loss", loss, LOSSES)
     for name in ("lr", "epochs", "batch_size", "patience"):
-        if (value := getattr(recipe, name)) is not None:
+        value = getattr(recipe, name)
+        if value is not None:
             positive(name, value)
     if sample_weight.shape[1] != len(features):
         raise DataError(

@@ -72,10 +72,10 @@ class PredictionHistory:
         probability = outputs.softmax(2).gather(2, labels[..., None])[..., 0]
         visits = self.visits.gather(1, positions) + 1
         mean = self.mean.gather(1, positions)
-        step = (probability - mean) / visits  # Welford's update
-        squares = self.squares.gather(1, positions) + (probability - mean) * (
-            probability - mean - step
-        )
+        # Welford's update.
+        deviation = probability - mean
+        step = deviation / visits
+        squares = self.squares.gather(1, positions) + deviation * (deviation - step)
         self.visits.scatter_(1, positions, visits)
         self.mean.scatter_(1, positions, mean + step)
         self.squares.scatter_(1, positions, squares)
@@ -87,6 +87,7 @@ class PredictionHistory:
     def _check_labels(
         self, positions: Int[Tensor, "S b"], outputs: Tensor, y: Tensor
     ) -> Int[Tensor, "S b"]:
+        """Return the labels of a batch, of y for it or for all n samples, after all checks."""
         n_networks, n = self.visits.shape
         if len(positions) != n_networks or positions.shape != outputs.shape[:2]:
             raise DataError(

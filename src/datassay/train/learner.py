@@ -1,7 +1,7 @@
 """Fit models to many subsets of samples: networks together, estimators one by one.
 
-Both kinds answer alike: what R fits to R subsets say of other samples. Which samples are held out
-is the matter of `folds`.
+Both kinds have the same methods, which give the predictions of R fits to R subsets for other
+samples. `folds` decides which samples are held out.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class _Learner(ABC):
         first_number: int = 0,
     ) -> Iterator[Any]:
         """Fit once to each subset; yield stacks of trained networks, or estimators one by one."""
-        # weights: of each sample of train in the loss, of any scale; None: all equal. first_number:
-        # of the first fit: fit i has the seed of number first_number + i.
+        # weights: of each sample of train in the loss, of any scale; None: all equal.
+        # first_number: fit i has the seed of number first_number + i.
 
     @abstractmethod
     def predictions(
         self, model: Any, val: SampleSet, n_classes: int
     ) -> Float[Tensor | np.ndarray, "fits m k"]:
-        """Return a model's predictions for other samples, as `outputs`; 0 classes mean targets."""
+        """Return what `fits` yielded predicts for other samples; 0 classes: a regression."""
 
     def outputs(
         self,
@@ -75,13 +75,12 @@ class _Learner(ABC):
     ) -> Float[np.ndarray, "R m k"]:
         """Return each fit's predictions on the validation samples, a column per class or target."""
         if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
+            # All fits are equal: one is enough.
             shared = self.outputs(
                 train, val, subsets[:1], weights, progress, first_number=first_number
             )
             return np.repeat(shared, len(subsets), 0)
-        n_classes = 0
-        if train.is_classification:
-            n_classes = train.n_classes
+        n_classes = train.n_classes if train.is_classification else 0
         outputs = []
         for fits in self.fits(train, subsets, weights, first_number=first_number):
             outputs.append(np.asarray(self.predictions(fits, val, n_classes)))
@@ -96,7 +95,7 @@ class _Learner(ABC):
         weights: Float[np.ndarray, " N"] | None = None,
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m k"]:
-        """Return the outputs as class probabilities, or as targets; the arguments are theirs."""
+        """Return `outputs` of the same arguments as class probabilities, or as targets."""
         outputs = self.outputs(train, val, subsets, weights, progress)
         if train.is_classification:
             return self.probabilities(outputs)
@@ -154,6 +153,7 @@ class Networks(_Learner):
         self.at_once = at_once or _networks_at_once(self._model(0))
 
     def _model(self, number: int) -> nn.Module:
+        """Return the network of a fit's number, with its initial weights."""
         if callable(self.models):
             return self.models(number)
         return self.models[number]
@@ -166,7 +166,7 @@ class Networks(_Learner):
         return len(self.models)
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
-        """Return everything that determines the errors, as plain JSON values."""
+        """Return all that determines the outputs, as JSON values, but not val's targets."""
         recipe = self.recipe or network_recipe(len(train))
         causes = fingerprint(self._model(0), train, val, recipe)
         return causes | {"repeats": self.repeats, "seed of the fits": self.seed}
@@ -179,7 +179,7 @@ class Networks(_Learner):
         *,
         first_number: int = 0,
     ) -> Iterator[TrainedNetworks]:
-        """Yield networks that train together; the seed and their first number set the batches."""
+        """Yield stacks of networks that train together, in order; the seed sets the batches."""
         recipe = self.recipe or network_recipe(subsets.shape[1])
         weight = map_optional(torch.as_tensor, weights)
         for start in range(0, len(subsets), self.at_once):
@@ -197,11 +197,11 @@ class Networks(_Learner):
         return model.outputs_in_parts(val.x)
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
-        """Turn logits, one of two classes or one per class, into probabilities of all classes."""
+        """Return the probabilities of all classes from logits, one per class or that of class 1."""
         if outputs.shape[2] > 1:
             return softmax(outputs, 2)
-        chance = expit(outputs)
-        return np.concatenate([1 - chance, chance], 2)
+        probability = expit(outputs)
+        return np.concatenate([1 - probability, probability], 2)
 
 
 class Estimators(_Learner):
@@ -253,7 +253,7 @@ class Estimators(_Learner):
         return has_fit_parameter(self.estimator, "sample_weight")
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
-        """Return everything that determines the errors, as plain JSON values."""
+        """Return all that determines the outputs, as JSON values, but not val's targets."""
         return {
             "model": repr(self.estimator),
             CODE: code_fingerprint(self.estimator),
@@ -295,7 +295,7 @@ Learner = Networks | Estimators
 
 
 def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Learner:
-    """Build the learner that a user names."""
+    """Return the learner of a user's model: an estimator or, by `build_model`, networks."""
     at_least("repeats", repeats, 1)
     if is_reference(name):
         estimator = named_estimator(name)
@@ -306,7 +306,7 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
 
 
 def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Estimators:
-    """Build one of the usual models of tables, by its name.
+    """Return the learner of one of the usual models of tables, by its name.
 
     Args:
         name: of `models.tabular`.
@@ -333,7 +333,8 @@ def sample_scores(
     val: SampleSet,
     spread: Float[np.ndarray, " k"] | None = None,
 ) -> Float[Tensor, "*batch m"]:
-    """Return what each sample adds to the score, its mean; `spread` are R²'s target variances."""
+    """Return each sample's score, whose mean is accuracy or R², averaged over targets."""
+    # `spread`: the targets' variances that R² divides by; None: those of `val`.
     y = torch.as_tensor(val.y)
     if val.is_classification:
         is_binary = outputs.shape[-1] == 1
@@ -361,7 +362,7 @@ def estimator_outputs(
     """Return a fitted estimator's class probabilities, decision values or targets per sample."""
     if not is_classification:
         return np.asarray(estimator.predict(x), np.float64).reshape(len(x), width)
-    # A class whose only samples are held out is unknown to this fit.
+    # A class whose only samples are held out is unknown to this fit; it has a column all the same.
     if hasattr(estimator, "predict_proba"):
         return class_probabilities(estimator, x, width)
     values = np.asarray(estimator.decision_function(x))

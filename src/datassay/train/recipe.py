@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Batches of a network that is trained for its features or for what it predicts, and how long.
+# The training of a network for its features or predictions: samples a batch, epochs, and the
+# limits of its updates.
 BATCH, EPOCHS = 64, 20
 FEWEST_UPDATES, MOST_UPDATES = 500, 3000
-# Of a loss over samples. Without a sample a mean loss has (n − 1) times its weight decay; S1's code
-# keeps n times.
+# How losses of samples are joined. The sum that a mean loss stands for has n times its weight
+# decay, and (n − 1) times without a sample; "mean_same_penalty" keeps n times there, as S1's code.
 REDUCTIONS = ("sum", "mean", "mean_same_penalty")
 
 
@@ -38,7 +39,7 @@ class Recipe:
 
 
 def network_recipe(n_samples: int) -> Recipe:
-    """Return the training for a network's features, or to see what changing its samples does."""
+    """Return the usual training of a network on n samples, in batches."""
     return Recipe(steps=network_updates(n_samples), batch_size=BATCH)
 
 

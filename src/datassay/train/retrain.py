@@ -30,7 +30,7 @@ from datassay.train.recipe import REDUCTIONS, Descent, Recipe
 from datassay.train.training import TrainedNetworks, train_networks, with_loss
 
 # Networks train side by side while their activations for all samples take less than this, which
-# stays near the processor; a network that fills it alone gains nothing from company.
+# fits a cache; a network that fills it alone is no faster beside others.
 BATCH_BYTES = 2**23
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 STEP = "retrain without each sample"
@@ -131,15 +131,17 @@ def retrain(
     full, reduced = _recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
     stored = ResultStore(store, fingerprint(model, train, val, full))
     missing = [i for i in removed_idx if f"without-{i}" not in stored]
-    total = steps * (len(missing) + ("all" not in stored))
+    total = steps * len(missing)
     if "all" not in stored:
+        total += steps
         networks = _train(model, train, [None], full, part_of(progress, STEP, 0, total))
         outputs = _outputs(networks, coalesce(val, train).x)[0]
         stored.put("all", {"outputs": outputs, "weights": _flatten_weights(networks)[0].numpy()})
     reference = stored.get("all")
     n_done = total - steps * len(missing)
     size = networks_at_a_time(model, train)
-    for batch in (missing[start : start + size] for start in range(0, len(missing), size)):
+    for start in range(0, len(missing), size):
+        batch = missing[start : start + size]
         report = _multiply_progress(part_of(progress, STEP, n_done, total), len(batch))
         networks = _train(model, train, batch, reduced, report)
         results = _measure_changes(networks, batch, train, coalesce(val, train), reference)
@@ -180,19 +182,19 @@ def check_removed(removed: Sequence[int] | np.ndarray | None, n: int) -> list[in
 def _recipes(
     n: int, lr: float, steps: int, weight_decay: float, reduction: str, loss: str, precision: str
 ) -> tuple[Recipe, Recipe]:
-    """Return the recipes of the runs on n and on n − 1 samples, both of the averaged loss."""
+    """Return the recipes of the runs on n and on n − 1 samples."""
     one_of("reduction", reduction, REDUCTIONS)
     per_sample = n if reduction == "sum" else 1
     full = Recipe("sgd", lr * per_sample, steps, None, loss, weight_decay / per_sample, precision)
-    # Mean loss: nothing changes. Sum loss: η stays, so the averaged loss steps by η(n−1), and λ, of
-    # the averaged loss λ/(n−1).
+    # A recipe is of the averaged loss. Of a sum η and λ stay without a sample, so its average has
+    # η(n−1) for ηn and λ/(n−1) for λ/n.
     if reduction == "mean":
         return full, full
-    shrink = 1.0
+    lr_ratio = 1.0
     if reduction == "sum":
-        shrink = (n - 1) / n
+        lr_ratio = (n - 1) / n
     decay = full.weight_decay * n / (n - 1)
-    return full, replace(full, lr=full.lr * shrink, weight_decay=decay)
+    return full, replace(full, lr=full.lr * lr_ratio, weight_decay=decay)
 
 
 def _train(
@@ -202,6 +204,7 @@ def _train(
     recipe: Recipe,
     progress: Progress,
 ) -> TrainedNetworks:
+    """Return a network trained without each of the samples left out; None leaves out none."""
     all_idx = torch.arange(len(train))
     subsets = torch.stack([all_idx if i is None else all_idx[all_idx != i] for i in left_out])
     return train_networks([model] * len(left_out), train, subsets, recipe, progress=progress)
@@ -230,8 +233,8 @@ def _outputs(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "S m
 
 
 def _flatten_weights(networks: TrainedNetworks) -> Float[Tensor, "S d"]:
-    trained = dict(networks.template.named_parameters())
-    return torch.cat([networks.state[name].flatten(1) for name in trained], 1).cpu()
+    names = [name for name, _ in networks.template.named_parameters()]
+    return torch.cat([networks.state[name].flatten(1) for name in names], 1).cpu()
 
 
 def networks_at_a_time(model: nn.Module, train: SampleSet) -> int:
@@ -242,7 +245,7 @@ def networks_at_a_time(model: nn.Module, train: SampleSet) -> int:
         train: the samples.
 
     Returns:
-        As many as a fixed memory holds; 1 for convolutions: stacked they become grouped ones, which
+        As many as `BATCH_BYTES` holds; 1 for convolutions: stacked they become grouped ones, which
         are slower.
     """
     frozen = frozen_copy(model, torch.float32)
@@ -258,8 +261,9 @@ def networks_at_a_time(model: nn.Module, train: SampleSet) -> int:
     return max(1, BATCH_BYTES // (4 * max(1, sum(sizes)) * len(train)))
 
 
-def _multiply_progress(progress: Progress, networks: int) -> Progress:
-    return lambda step, done, total: progress(step, done * networks, total)
+def _multiply_progress(progress: Progress, n_networks: int) -> Progress:
+    """Return a progress callback that counts an update of n networks as n."""
+    return lambda step, done, total: progress(step, done * n_networks, total)
 
 
 def fingerprint(

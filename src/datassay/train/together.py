@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from typing import Any, overload
+from functools import partial
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -70,33 +71,25 @@ def predictions_of(fittings: Sequence[Fitting]) -> list[Any]: ...
 @overload
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool) -> list[Any | None]: ...
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> list[Any | None]:
-    """Return each fitting's predictions of its held-out samples: [fits, m, k] in a list."""
+    """Return each fitting's predictions of its held-out samples: a list of [fits, m, k]."""
     # They are class probabilities or targets. may_end: whether None stands for a fitting that the
     # time of `progress.until` was too short for, which else raises OutOfTime. Networks of plain
     # dense layers share stacks, and each stack has one thread.
     outputs: list[Any] = [None] * len(fittings)
-    groups: dict[Any, list[tuple[int, int]]] = {}
     for i, fitting in enumerate(fittings):
         if not _is_stackable(fitting):
             outputs[i] = _in_time(_fit_alone, fitting)
+    stacks = _group_in_stacks(fittings)
+    trained = list(_side_by_side(lambda stack: _in_time(_train_stack, fittings, stack), stacks))
+    predictions: dict[int, list[np.ndarray]] = {}  # by fitting, [m, k] for each of its fits
+    for stack, networks in zip(stacks, trained, strict=True):
+        if networks is None:
             continue
-        recipe = _choose_recipe(fitting)
-        key = recipe, min(recipe.batch_size or len(fitting.train_idx), len(fitting.train_idx))
-        groups.setdefault(key, []).extend((i, seed) for seed in fitting.seeds)
-    stacks = [
-        (recipe, size, members[start : start + width])
-        for (recipe, size), members in groups.items()
-        for width in [min(STACK, fittings[members[0][0]].learner.at_once)]  # pyrefly: ignore[missing-attribute] (networks alone are stacked)
-        for start in range(0, len(members), width)
-    ]
-    trained = list(_side_by_side(lambda stack: _in_time(_train_stack, fittings, *stack), stacks))
-    predictions: dict[int, list[np.ndarray]] = {}
-    for (_, _, members), networks in zip(stacks, trained, strict=True):
-        for s, (i, _) in enumerate(members if networks is not None else ()):
-            outputs_of = networks.subset(slice(s, s + 1)).outputs_in_parts
-            predictions.setdefault(i, []).append(outputs_of(fittings[i].held_out.x)[0].numpy())
+        for s, (i, _) in enumerate(stack.members):
+            network = networks.subset(slice(s, s + 1))
+            predicted = network.outputs_in_parts(fittings[i].held_out.x)[0].numpy()
+            predictions.setdefault(i, []).append(predicted)
     for i, arrays in predictions.items():
-        outputs[i] = None
         if len(arrays) == len(fittings[i].seeds):
             outputs[i] = np.stack(arrays)
     if not may_end and any(out is None for out in outputs):
@@ -105,6 +98,33 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
         fit.learner.probabilities(out) if out is not None and fit.train.is_classification else out
         for fit, out in zip(fittings, outputs, strict=True)
     ]
+
+
+class _Stack(NamedTuple):
+    """Networks that one thread trains together."""
+
+    recipe: Recipe
+    batch_size: int
+    members: list[tuple[int, int]]  # (position of the fitting, number of its fit), a network each
+
+
+def _group_in_stacks(fittings: Sequence[Fitting]) -> list[_Stack]:
+    """Return the stacks of all stackable fittings' networks; those of one recipe stay in order."""
+    groups: dict[tuple[Recipe, int], list[tuple[int, int]]] = {}
+    for i, fitting in enumerate(fittings):
+        if _is_stackable(fitting):
+            recipe = _choose_recipe(fitting)
+            n = len(fitting.train_idx)
+            key = recipe, min(recipe.batch_size or n, n)
+            groups.setdefault(key, []).extend((i, seed) for seed in fitting.seeds)
+    stacks = []
+    for (recipe, batch_size), members in groups.items():
+        learner = fittings[members[0][0]].learner
+        assert isinstance(learner, Networks)
+        width = min(STACK, learner.at_once)
+        for start in range(0, len(members), width):
+            stacks.append(_Stack(recipe, batch_size, members[start : start + width]))
+    return stacks
 
 
 def _in_time(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -125,24 +145,23 @@ def train_in_stacks(
     seed: int = 0,
     progress: Progress = silent,
 ) -> TrainedNetworks:
-    """Train networks as `train_networks` does, plain dense ones in stacks side by side."""
+    """Return what `train_networks` does; plain dense networks train in stacks, a thread each."""
     x = network_inputs(train.x[:1], models[0], torch.float32)
-    if recipe.batch_size is None or dense_stack(models, x) is None:
+    if recipe.batch_size is None or dense_stack(models, x) is None:  # no stack makes them faster
         return train_networks(models, train, subsets, recipe, seed=seed, progress=progress)
-    if len(models) <= STACK:
+    if len(models) <= STACK:  # a single stack
         with thread_count(1):
             return train_networks(models, train, subsets, recipe, seed=seed, progress=progress)
     size = min(recipe.batch_size, subsets.shape[1])
-    dtype = getattr(torch, recipe.precision)
 
     def train_stack(start: int) -> TrainedNetworks:
         rows = list(subsets[start : start + STACK])
         streams = [stream(seed, start + s) for s in range(len(rows))]
-
-        def draw(x: Tensor, y: Tensor):
-            versions = [0] * len(rows)
-            return ragged_batches(x, y, rows, recipe.steps, size, streams, versions, None, dtype)
-
+        versions = [0] * len(rows)  # all learn the labels of train
+        draw = partial(
+            ragged_batches, subsets=rows, steps=recipe.steps, size=size, streams=streams,
+            versions=versions, weights=None, dtype=getattr(torch, recipe.precision),
+        )  # fmt: skip
         stack = models[start : start + STACK]
         return train_on_batches(stack, train, [train.y], recipe, draw, progress=check_time)
 
@@ -156,10 +175,10 @@ def train_in_stacks(
 
 
 def _side_by_side(train: Callable[[Any], Any], stacks: Iterable[Any]) -> Iterator[Any]:
-    """Yield the stacks' networks in order; each stack is trained by one of torch's threads."""
-    threads = torch.get_num_threads()
-    with thread_count(1), ThreadPoolExecutor(threads) as pool:
-        # Each in a context of its own, which knows the clock.
+    """Yield the stacks' networks in order, trained by as many threads as torch has, one a stack."""
+    n_threads = torch.get_num_threads()
+    with thread_count(1), ThreadPoolExecutor(n_threads) as pool:
+        # Each in a copy of this context, which knows when the time is over.
         futures = [pool.submit(copy_context().run, train, stack) for stack in stacks]
         for future in futures:
             yield future.result()
@@ -178,6 +197,7 @@ def _is_stackable(fitting: Fitting) -> bool:
 
 
 def _choose_recipe(fitting: Fitting) -> Recipe:
+    """Return the recipe of a fitting's networks, the default one in rounded updates."""
     assert isinstance(fitting.learner, Networks)
     recipe = fitting.learner.recipe
     if recipe is None:
@@ -194,31 +214,32 @@ def _fit_alone(fit: Fitting) -> Float[np.ndarray, "_ _ _"]:
     )
 
 
-def _train_stack(
-    fittings: Sequence[Fitting], recipe: Recipe, size: int, members: list[tuple[int, int]]
-) -> TrainedNetworks:
+def _train_stack(fittings: Sequence[Fitting], stack: _Stack) -> TrainedNetworks:
     """Train the networks of one stack; return them in the order of its members."""
-    stacked = [fittings[i] for i, _ in members]
-    sets = list({id(fit.train): fit.train for fit in stacked}.values())
+    # They learn from one joined set, each from its own rows, labels and weights.
+    recipe = stack.recipe
+    fits = [fittings[i] for i, _ in stack.members]
+    seeds = [seed for _, seed in stack.members]
+    sets = list({id(fit.train): fit.train for fit in fits}.values())
+    # The first row of each set in the joined one, by the set's id.
     starts = dict(zip(map(id, sets), np.cumsum([0, *map(len, sets[:-1])]), strict=True))
     versions: list[np.ndarray] = []
-    version = [_version_number(versions, fit, sets, starts) for fit in stacked]
+    version_numbers = [_version_number(versions, fit, sets, starts) for fit in fits]
     weights = None
-    if any(fit.weights is not None for fit in stacked):
-        weights = torch.ones(len(stacked), sum(map(len, sets)))
-        for row, fit in zip(weights, stacked, strict=True):
+    if any(fit.weights is not None for fit in fits):
+        weights = torch.ones(len(fits), sum(map(len, sets)))
+        for row, fit in zip(weights, fits, strict=True):
             if fit.weights is not None:
-                w = torch.from_numpy(fit.weights / fit.weights[fit.train_idx].mean())
-                row[starts[id(fit.train)] :][: len(w)] = w
-    models = [_model(fit, seed) for fit, (_, seed) in zip(stacked, members, strict=True)]
-    streams = [stream(fit.learner.seed, n) for fit, (_, n) in zip(stacked, members, strict=True)]
-    subsets = [torch.as_tensor(fit.train_idx + starts[id(fit.train)]) for fit in stacked]
-
-    def draw(x: Tensor, y: Tensor):
-        dtype = getattr(torch, recipe.precision)
-        return ragged_batches(x, y, subsets, recipe.steps, size, streams, version, weights, dtype)
-
-    model_of = {id(fit.train): model for fit, model in zip(stacked, models, strict=True)}
+                fit_weights = torch.from_numpy(fit.weights / fit.weights[fit.train_idx].mean())
+                row[starts[id(fit.train)] :][: len(fit_weights)] = fit_weights
+    models = [_model(fit, seed) for fit, seed in zip(fits, seeds, strict=True)]
+    subsets = [torch.as_tensor(fit.train_idx + starts[id(fit.train)]) for fit in fits]
+    streams = [stream(fit.learner.seed, seed) for fit, seed in zip(fits, seeds, strict=True)]
+    draw = partial(
+        ragged_batches, subsets=subsets, steps=recipe.steps, size=stack.batch_size, streams=streams,
+        versions=version_numbers, weights=weights, dtype=getattr(torch, recipe.precision),
+    )  # fmt: skip
+    model_of = {id(fit.train): model for fit, model in zip(fits, models, strict=True)}
     prepared = torch.cat([_apply_fixed_layers(model_of[id(s)], s, recipe) for s in sets])
     return train_on_batches(
         models, _join_sets(sets), versions, recipe, draw, progress=check_time, prepared=prepared
@@ -231,9 +252,10 @@ def _model(fitting: Fitting, seed: int) -> nn.Module:
 
 
 def _apply_fixed_layers(model: nn.Module, samples: SampleSet, recipe: Recipe) -> Tensor:
-    """Apply a network's fixed layers: return the inputs of its first dense layer."""
-    frozen = frozen_copy(model, getattr(torch, recipe.precision))
-    x = network_inputs(samples.x, frozen, getattr(torch, recipe.precision))
+    """Return the inputs of a network's first dense layer, by the fixed layers before it."""
+    dtype = getattr(torch, recipe.precision)
+    frozen = frozen_copy(model, dtype)
+    x = network_inputs(samples.x, frozen, dtype)
     stack = dense_stack([frozen], x[:1])
     assert stack is not None
     return stack.before(x)
@@ -242,7 +264,7 @@ def _apply_fixed_layers(model: nn.Module, samples: SampleSet, recipe: Recipe) ->
 def _version_number(
     versions: list[np.ndarray], fitting: Fitting, sets: list[SampleSet], starts: dict[int, Any]
 ) -> int:
-    """Return the number of the joined labels that hold a fitting's; add them where missing."""
+    """Return which version of the joined set's labels holds a fitting's; add one where missing."""
     start = starts[id(fitting.train)]
     rows = slice(start, start + len(fitting.train))
     for number, labels in enumerate(versions):
@@ -255,7 +277,8 @@ def _version_number(
 
 
 def _join_sets(sets: list[SampleSet]) -> SampleSet:
-    """Join the inputs and targets of all sets into one, without what samples are shown by."""
-    x, y = (np.concatenate([getattr(s, name) for s in sets]) for name in ("x", "y"))
+    """Return one set of all sets' inputs and targets, without what samples are shown by."""
+    x = np.concatenate([s.x for s in sets])
+    y = np.concatenate([s.y for s in sets])
     dropped: dict[str, Any] = dict.fromkeys({*OF_EACH, "rows", "preparation"} - {"x", "y", "ids"})
     return replace(sets[0], x=x, y=y, ids=np.arange(len(x)), **dropped)

@@ -31,7 +31,7 @@ from datassay.train.batches import Batch, batches, multiply_weights
 from datassay.train.dense_training import DenseGradients, DenseStack, FunctionSpace, dense_stack
 from datassay.train.recipe import Recipe
 
-AT_ONCE = "run for many networks at once"
+TASK = "run for many networks at once"  # in errors
 CHUNK = 4096  # samples that networks are run on at a time
 ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "fused": True}
 ADAM |= {"amsgrad": False, "maximize": False}
@@ -55,7 +55,7 @@ class TrainedNetworks:
         """Return every network's outputs on the same inputs, in main memory, in its precision."""
         precision = next(t.dtype for t in self.state.values() if t.is_floating_point())
         x = network_inputs(x, self.template, precision)
-        with torch.no_grad(), run_vectorized(AT_ONCE):
+        with torch.no_grad(), run_vectorized(TASK):
             run = vmap(lambda state: functional_call(self.template, state, (x,)))
             return run(self.state).cpu()
 
@@ -89,7 +89,7 @@ def train_networks(
             weights that the first does not train (requires_grad False) stay as they are. They train
             on its device, in the order and to the numbers, up to rounding, of the processor.
         train: the training samples.
-        subsets: positions in samples, the same number for every network.
+        subsets: positions in train, the same number for every network.
         recipe: optimiser, steps, batch size and loss.
         seed: of the batch order; network s uses the stream (seed, s).
         sample_weight: of each sample in the loss of a batch, Σ w_i ℓ_i / batch: [n] or [S, n],
@@ -106,7 +106,7 @@ def train_networks(
     Raises:
         SettingError: the optimiser or loss is unknown or does not suit the targets, lr, steps or
             batch_size is not positive, subsets does not hold one non-empty row of positions in
-            samples a network, or sample_weight does not suit it.
+            train a network, or sample_weight does not suit it.
         ModelError: nothing trains, the model does not suit the samples, its outputs fit neither the
             classes nor the targets, or torch.func cannot vectorise a layer.
 
@@ -137,10 +137,10 @@ def train_on_batches(
     progress: Progress = silent,
     prepared: Tensor | None = None,
 ) -> TrainedNetworks:
-    """Train networks on the batches that are drawn from inputs [n] and targets [n · labels]."""
-    # labels: versions of the targets, each [n] or [n, k]. prepared: inputs of plain dense stacks,
-    # to which the fixed layers of each network's own samples were applied; None: the networks
-    # share those layers.
+    """Train networks on the batches that `draw_from` makes of all inputs and targets."""
+    # labels: versions of the targets, each [n] or [n, k], joined along samples for `draw_from`.
+    # prepared: the inputs of plain dense stacks, after the fixed layers of the network that learns
+    # from each sample; None: the networks share those layers.
     dtype = getattr(torch, recipe.precision)
     frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
     copies = [frozen[id(m)] for m in models]
@@ -154,25 +154,20 @@ def train_on_batches(
     y = torch.cat([train_targets(version, recipe, n_outputs, dtype) for version in versions])
     y = y.to(x.device)
     stack = dense_stack(copies, x[:1], is_shared=prepared is None)
-    if stack is not None:
-        y = _like_outputs(y, n_outputs, dtype)
-        if prepared is None:
-            x = stack.before(x)
-        else:
-            x = prepared
-    draw = draw_from(x, y)
-    if stack is not None:
-        trained = _descend_dense(start, draw, stack, recipe, observe, progress)
+    if stack is None:
+        write_gradients = partial(_autograd, template, fixed, recipe)
+        trained = _descend(start, draw_from(x, y), write_gradients, recipe, observe, progress)
     else:
-        gradients = partial(_autograd, template, fixed, recipe)
-        trained = _descend(start, draw, gradients, recipe, observe, progress)
+        x = stack.before(x) if prepared is None else prepared
+        drawn = draw_from(x, _like_outputs(y, n_outputs, dtype))
+        trained = _descend_dense(start, drawn, stack, recipe, observe, progress)
     return TrainedNetworks(template, trained | fixed)
 
 
 def sample_losses(
     outputs: Float[Tensor, "S n k"], samples: SampleSet, recipe: Recipe
 ) -> Float[Tensor, "S n"]:
-    """Compute the loss of every sample under every network.
+    """Return the loss of every sample under every network.
 
     Args:
         outputs: of S networks.
@@ -202,13 +197,13 @@ def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
 def stack_weights(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the stacked weights that train, and the stacked frozen weights and buffers."""
     weights, buffers = stack_module_state(list(models))
-    trains = [name for name, p in models[0].named_parameters() if p.requires_grad]
-    if not trains:
+    trained_names = [name for name, p in models[0].named_parameters() if p.requires_grad]
+    if not trained_names:
         raise ModelError(
             "the model must have a trainable parameter; every one is frozen, or there is none. Set "
             "requires_grad on those to train."
         )
-    start = {name: weights.pop(name).detach() for name in trains}
+    start = {name: weights.pop(name).detach() for name in trained_names}
     return start, {name: w.detach() for name, w in weights.items()} | buffers
 
 
@@ -220,16 +215,17 @@ def _descend(
     observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
-    """Train by autograd, batch by batch; return the trained tensors."""
+    """Return the weights after an update a batch; `write_gradients` sets `.grad`, gives outputs."""
     weights = {name: w.clone().requires_grad_() for name, w in start.items()}
     update = _optimizer_step(recipe, list(weights.values()))
     for step, batch in enumerate(draw):
         outputs = write_gradients(weights, batch)
         if observe is not None:
             observe(batch.positions.cpu(), outputs.cpu())
-        for name, w in weights.items() if recipe.weight_decay else ():
-            assert w.grad is not None
-            w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
+        if recipe.weight_decay:
+            for name, w in weights.items():
+                assert w.grad is not None
+                w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
         update()
         progress("retrain networks", step + 1, recipe.steps)
     return {name: w.detach() for name, w in weights.items()}
@@ -243,14 +239,14 @@ def _descend_dense(
     observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
-    """Train a stack of dense networks on the batches drawn; return their weights."""
+    """Return the weights of dense networks after an update a batch, by written-out gradients."""
     predict = loss_named(recipe.loss).predict
     first_batch = next(draw)
     draw = chain([first_batch], draw)
     n, n_inputs = first_batch.x.shape[-2:]
     # Not for Adam: its step depends on the axes that it is taken along, descent's does not.
-    descent = recipe.optimizer == "sgd" and recipe.batch_size is None
-    if not (descent and first_batch.shared and n < 2 * n_inputs):
+    is_descent = recipe.optimizer == "sgd" and recipe.batch_size is None
+    if not (is_descent and first_batch.shared and n < 2 * n_inputs):
         return _descend(start, draw, DenseGradients(stack, predict), recipe, observe, progress)
     space = FunctionSpace(stack.layers[0], start, first_batch.x)
     gradients = DenseGradients(stack, predict, space.offset())
@@ -270,25 +266,24 @@ def _autograd(
     """Set the gradients of a batch's loss by autograd; return its outputs."""
     for w in weights.values():
         w.grad = None
-    with run_vectorized(AT_ONCE):
+    with run_vectorized(TASK):
         outputs = _forward(template, {**weights, **fixed}, batch)
         # Each network's loss touches its own weights only, so one backward pass serves all.
-        if batch.shared:
-            trailing = batch.y.shape[1:]
-        else:
-            trailing = batch.y.shape[2:]
-        y = batch.y.expand(*outputs.shape[:2], *trailing)
+        target_shape = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
+        y = batch.y.expand(*outputs.shape[:2], *target_shape)
         losses = loss_named(recipe.loss).value(outputs, y)
         (losses * batch.weights).sum().backward()
     return outputs.detach()
 
 
 def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe) -> None:
+    """Raise SettingError unless `train_networks` can train with these arguments."""
     one_of("optimizer", recipe.optimizer, ("adam", "sgd"))
     one_of("precision", recipe.precision, ("float32", "float64"))
     at_least("weight_decay", recipe.weight_decay, 0)
     for name in ("lr", "steps", "batch_size"):
-        if (value := getattr(recipe, name)) is not None:
+        value = getattr(recipe, name)
+        if value is not None:
             positive(name, value)
     if len(models) != len(subsets) or not subsets.numel():
         raise SettingError(
@@ -313,7 +308,8 @@ def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]
 
     if recipe.optimizer == "sgd":
         return descend
-    first_moments, second_moments = ([torch.zeros_like(w) for w in weights] for _ in range(2))
+    first_moments = [torch.zeros_like(w) for w in weights]
+    second_moments = [torch.zeros_like(w) for w in weights]
     steps = [torch.zeros((), device=w.device) for w in weights]
 
     @torch.no_grad()
@@ -325,7 +321,7 @@ def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]
 
 
 def train_targets(samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: torch.dtype) -> Tensor:
-    """Return targets as the loss takes them: class indices, or matrices of numbers or 0 and 1."""
+    """Return targets as the loss takes them: [n] class indices, or [n, k] numbers or 0 and 1."""
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:
         return y.to(dtype).reshape(len(y), -1)
@@ -346,12 +342,10 @@ def _like_outputs(y: Tensor, n_outputs: int, dtype: torch.dtype) -> Float[Tensor
 def _forward(
     template: nn.Module, state: dict[str, Tensor], batch: Batch
 ) -> Float[Tensor, "S samples k"]:
+    """Return the outputs of S networks, whose stacked tensors are `state`, on a batch."""
     if len(batch.weights) == 1:  # vmap would turn one convolution into a grouped one
-        if batch.shared:
-            x = batch.x
-        else:
-            x = batch.x[0]
+        x = batch.x if batch.shared else batch.x[0]
         return functional_call(template, {name: t[0] for name, t in state.items()}, (x,))[None]
-    inputs = None if batch.shared else 0
-    call = vmap(lambda state, x: functional_call(template, state, (x,)), in_dims=(0, inputs))
+    input_axis = None if batch.shared else 0
+    call = vmap(lambda state, x: functional_call(template, state, (x,)), in_dims=(0, input_axis))
     return call(state, batch.x)

@@ -24,9 +24,10 @@ STEP = "derivatives"
 METHODS = ("auto", "autograd", "finite")
 # Values of the largest tensor that one pass holds.
 PASS_VALUES = 2**22
-# Autograd is believed where it differs from central differences by less than this, relative to the
-# largest slope: no_grad or a constant in f makes it silently 0.
-AGREEMENT, PROBES = 1e-3, 8
+# Autograd is trusted where its slopes at some probes differ from central differences by less than
+# this, relative to the largest: no_grad or a constant in f makes it silently 0.
+AGREEMENT = 1e-3
+N_PROBES = 8
 ROUNDING = float(np.finfo(float).eps)
 
 
@@ -39,7 +40,7 @@ def derivatives(
     bounds: Float[np.ndarray, "d 2"],
     progress: Progress = silent,
 ) -> tuple[str, tuple[Float[np.ndarray, "N q ..."], ...]]:
-    """Compute all partial derivatives of orders 1 to n.
+    """Return all partial derivatives of orders 1 to n.
 
     Args:
         f: the function.
@@ -81,7 +82,7 @@ def derivatives(
         if method == "autograd":
             parts.append(_checked_autograd(f, points, order))
         else:
-            parts.append(_finite(f, points, order, bounds))
+            parts.append(_central_differences(f, points, order, bounds))
         n_done += len(points)
         progress(STEP, n_done, len(x))
     tensors = tuple(np.concatenate(pieces) for pieces in zip(*parts, strict=True))
@@ -108,27 +109,31 @@ def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.n
 
 
 def _autograd_agrees(f: PointFunction, x: np.ndarray, bounds: np.ndarray) -> bool:
-    probes = x[np.linspace(0, len(x) - 1, min(PROBES, len(x))).astype(int)]
+    """Return whether autograd's slopes agree with central differences at some of the points."""
+    # False where autograd fails, for which central differences need not.
+    probes = x[np.linspace(0, len(x) - 1, min(N_PROBES, len(x))).astype(int)]
     try:
-        exact = _checked_autograd(f, probes, 1)[0]
-    except DataError:  # whatever it was, central differences do not need it
+        (slopes,) = _checked_autograd(f, probes, order=1)
+    except DataError:
         return False
-    width = bounds[:, 1] - bounds[:, 0]
-    differences = _finite(f, probes, 1, bounds)[0] * width
-    gap = np.abs(exact * width - differences).max((1, 2))
-    # The median: at a kink, or at the edge, both can be right and differ.
+    domain_width = bounds[:, 1] - bounds[:, 0]
+    (differences,) = _central_differences(f, probes, order=1, bounds=bounds)
+    differences = differences * domain_width
+    gap = np.abs(slopes * domain_width - differences).max((1, 2))
+    # Not the largest gap, but the median: at a kink, or at the edge, both can be right and differ.
     return bool(np.median(gap) <= AGREEMENT * np.abs(differences).max())
 
 
-def _finite(
+def _central_differences(
     f: PointFunction, x: np.ndarray, order: int, bounds: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Compute each distinct partial derivative once, all its stencil in one call of f."""
+    """Return f's derivatives at the points x, of each order from 1, by central differences."""
+    # Each distinct partial derivative is computed once, all its stencil in one call of f.
     n, d = x.shape
-    width = bounds[:, 1] - bounds[:, 0]
+    domain_width = bounds[:, 1] - bounds[:, 0]
     tensors = []
     for m in range(1, order + 1):
-        step = ROUNDING ** (1 / (m + 2)) * width
+        step = ROUNDING ** (1 / (m + 2)) * domain_width
         tensor = np.empty((n, f.n_outputs, *[d] * m))
         for axes in combinations_with_replacement(range(d), m):
             k = np.bincount(axes, minlength=d)
@@ -144,6 +149,8 @@ def _finite(
 def _take_difference(
     f: PointFunction, centre: np.ndarray, k: np.ndarray, step: np.ndarray
 ) -> Float[np.ndarray, "n q"]:
+    """Return Π_j δ_j^{k_j} f / h_j^{k_j} at points, [n, d]; k and h = `step` are [d]."""
+    # δ_j^{k_j} is a sum over nodes i = 0 … k_j, at (k_j / 2 − i) h_j, with binomial coefficients.
     nodes = np.array(list(product(*(range(j + 1) for j in k))))  # [points of the stencil, d]
     signs = np.array([np.prod([(-1) ** i * comb(j, i) for i, j in zip(a, k, strict=True)])
                       for a in nodes])  # fmt: skip
@@ -153,6 +160,7 @@ def _take_difference(
 
 
 def _check_finite(tensors: tuple[np.ndarray, ...], x: np.ndarray) -> None:
+    """Raise DataError, naming the first point, where derivatives are not finite."""
     for m, tensor in enumerate(tensors, 1):
         bad = np.flatnonzero(~np.isfinite(tensor.reshape(len(x), -1)).all(1))
         if len(bad):
@@ -189,7 +197,7 @@ class PointFunction:
 
 
 def point_function(f: Any, x: Float[np.ndarray, "n d"]) -> PointFunction:
-    """Find out what the function takes, by calling it once or twice.
+    """Return a function with the kind of array that it takes, found by calling it once or twice.
 
     Args:
         f: from [n, d] points, a float64 NumPy array or torch tensor, to [n] or [n, q] values; of a
@@ -206,19 +214,20 @@ def point_function(f: Any, x: Float[np.ndarray, "n d"]) -> PointFunction:
         raise DataError(f"{RULE}; got {type(f).__name__}, which cannot be called.")
     if isinstance(f, torch.nn.Module):
         f = frozen_copy(f, torch.float64)
-    raised = []
+    failures = []
     for takes in ("numpy", "torch"):
         try:
             with user_code(str, DataError):
                 values = _evaluate(f, takes, x)
         except DataError as error:
-            raised.append(f"with {takes}, {error}")
+            failures.append(f"with {takes}, {error}")
             continue
         return PointFunction(f, takes, _check_values(values, x).shape[1])
-    raise DataError(f"{RULE}; calling it raised, {' and '.join(raised)}")
+    raise DataError(f"{RULE}; calling it raised, {' and '.join(failures)}")
 
 
 def _evaluate(f: Callable[[Any], Any], takes: str, x: np.ndarray) -> np.ndarray:
+    """Return f's values at the points x as a new float64 array, of whatever shape f gives."""
     if takes == "numpy":
         # A copy: what f does to its argument is its own affair.
         values = f(np.array(x))
@@ -231,6 +240,7 @@ def _evaluate(f: Callable[[Any], Any], takes: str, x: np.ndarray) -> np.ndarray:
 
 
 def _check_values(values: np.ndarray, x: np.ndarray) -> Float[np.ndarray, "n q"]:
+    """Return f's values as [n, q]; raise DataError unless they fit the points and are finite."""
     if values.ndim not in {1, 2} or len(values) != len(x) or not values.size:
         raise DataError(
             f"{RULE}; got shape {list(values.shape)} for {len(x)} points. Return an array of "

@@ -72,7 +72,7 @@ class LossAt:
 
 
 def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "float64") -> LossAt:
-    """Bind a network at its present weights to its training samples and loss.
+    """Return the mean loss of a network on its training samples, around its present weights.
 
     Args:
         model: [n, *input_shape] → [n, k]; copied, run in evaluation mode.
@@ -81,7 +81,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
         precision: "float32" or "float64", of weights and inputs.
 
     Returns:
-        The loss around the present weights; the functions of this file take it.
+        The loss, which the functions of this file take.
 
     Raises:
         ModelError: nothing trains, or the outputs do not suit the targets.
@@ -94,11 +94,11 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
     template = typed_copy(model, dtype)
     x = inputs(template, samples)
     k = inspect_layers(template, x[:1]).n_outputs
-    trains = {n: p.detach() for n, p in template.named_parameters() if p.requires_grad}
-    frozen = {n: p.detach() for n, p in template.named_parameters() if n not in trains}
+    trained = {n: p.detach() for n, p in template.named_parameters() if p.requires_grad}
+    frozen = {n: p.detach() for n, p in template.named_parameters() if n not in trained}
     return LossAt(
         template=template,
-        weights=trains,
+        weights=trained,
         fixed=frozen | dict(template.named_buffers()),
         x=x,
         y=network_targets(samples, k).to(x.device, dtype),
@@ -154,15 +154,14 @@ def mean_gradient(objective: LossAt) -> Float[Tensor, "1 d"]:
 
 def with_weights(objective: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
     """Return the same loss around other weights, given flat."""
-    return replace(
-        objective, weights={n: w[0] for n, w in _split_by_name(objective, weights[None]).items()}
-    )
+    by_name = _split_by_name(objective, weights[None])
+    return replace(objective, weights={name: values[0] for name, values in by_name.items()})
 
 
 def hessian_products(
     objective: LossAt, vectors: Float[Tensor, "s d"], subset: Int[Tensor, " b"] | None = None
 ) -> Float[Tensor, "s d"]:
-    """Multiply the mean loss's Hessian by several vectors at once: forward over reverse mode.
+    """Return the mean loss's Hessian times several vectors at once, by forward over reverse mode.
 
     Args:
         objective: the loss.
@@ -178,10 +177,11 @@ def hessian_products(
     Cost: two passes over the samples for the weights, which the vectors share, and two for each
     vector.
     """
-    if subset is None:
-        x, y = (objective.x, objective.y)
-    else:
-        x, y = (objective.x[subset], objective.y[subset])
+    x = objective.x
+    y = objective.y
+    if subset is not None:
+        x = x[subset]
+        y = y[subset]
     tangents = _split_by_name(objective, vectors)
     rows = max(1, ACTIVATION_VALUES // (len(vectors) * objective.activations))
     total: Tensor | None = None  # as long as the vectors: no copy more than needed
@@ -201,7 +201,7 @@ def hessian_products(
 def hessian(
     objective: LossAt, report: Callable[[int], None] = lambda _: None
 ) -> Float[Tensor, "d d"]:
-    """Compute the whole Hessian of the mean loss.
+    """Return the whole Hessian of the mean loss.
 
     Args:
         objective: the loss.
@@ -227,9 +227,9 @@ def hessian(
     weight = next(iter(objective.weights.values()))
     matrix = torch.empty(d, d, dtype=torch.float64, device=weight.device)
     for start in range(0, d, size):
-        unit = torch.zeros(min(size, d - start), d, dtype=weight.dtype, device=weight.device)
-        unit.diagonal(start).fill_(1)
-        matrix[start : start + size] = hessian_products(objective, unit).double()
+        units = torch.zeros(min(size, d - start), d, dtype=weight.dtype, device=weight.device)
+        units.diagonal(start).fill_(1)
+        matrix[start : start + size] = hessian_products(objective, units).double()
         report(min(start + size, d))
     return (matrix + matrix.T) / 2
 
@@ -245,7 +245,7 @@ def output_changes(
 
 
 def _derivatives_along(objective: LossAt, function: Callable, tangents: dict[str, Tensor]) -> Any:
-    """Return the derivatives of a function of the weights along several moves at once."""
+    """Return the derivative of a function of the weights along each of s moves, [s, ...]."""
     with _vectorization():
         return vmap(lambda v: jvp(function, (objective.weights,), (v,))[1])(tangents)
 
@@ -261,17 +261,19 @@ def _mean_loss(
 
 
 def _flatten(by_name: dict[str, Tensor]) -> Float[Tensor, "s d"]:
+    """Join tensors [s, *shape] by parameter to flat weight vectors."""
     return torch.cat([values.flatten(1) for values in by_name.values()], 1)
 
 
 def _split_by_name(objective: LossAt, vectors: Float[Tensor, "s d"]) -> dict[str, Tensor]:
+    """Split flat weight vectors into tensors [s, *shape] by parameter: `_flatten`'s inverse."""
     parts = vectors.split([w.numel() for w in objective.weights.values()], 1)
     pieces = zip(objective.weights.items(), parts, strict=True)
     return {name: values.reshape(-1, *w.shape) for (name, w), values in pieces}
 
 
 def _activations(template: nn.Module, x: Float[Tensor, "1 ..."]) -> int:
-    """Count the values that one sample's forward pass holds: its input and all leaves' outputs."""
+    """Return how many values one sample's forward pass holds: its input and all leaves' outputs."""
     tensors: list[object] = [x]
     with torch.no_grad(), ExitStack() as hooks:
         for m in template.modules():

@@ -19,10 +19,10 @@ from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import (
-    check_vectorized,
     inspect_layers,
     jacobian,
     typed_copy,
+    vectorizable_layers,
 )
 from datassay.collect.jacobian.projection import ProjectionKind, project, projector
 from datassay.collect.layers import Layers
@@ -131,24 +131,24 @@ def output_geometry(
     loss = task_loss(train, loss)
     frozen = typed_copy(model, torch.float64)
     x = network_inputs(train.x, frozen, next(frozen.parameters()).dtype)
-    layers = check_vectorized(frozen, inspect_layers(frozen, x[:1]), x)
+    layers = vectorizable_layers(frozen, inspect_layers(frozen, x[:1]), x)
     targets = network_targets(train, layers.n_outputs)
-    shared = _shared_features(frozen, layers, x, progress)
-    if shared is None:
+    linear_model = _shared_features(frozen, layers, x, progress)
+    if linear_model is None:
         n_features = _features_a_tensor(layers, len(train), projection)
         projections = projector(layers, n_features, projection_kind, seed)
         weights = None
-        size = sum(t.n_features for t in projections.tensors.values())
-        rows = torch.empty(len(x), layers.n_outputs, size, dtype=torch.float64)
+        p = sum(t.n_features for t in projections.tensors.values())
+        jacobians = torch.empty(len(x), layers.n_outputs, p, dtype=torch.float64)
         outputs = torch.empty(len(x), layers.n_outputs, dtype=torch.float64)
         for start in range(0, len(x), CHUNK_SAMPLES):
             chunk = slice(start, start + CHUNK_SAMPLES)
             outputs[chunk], blocks = jacobian(frozen, layers, x[chunk])
-            rows[chunk] = project(blocks, projections)
+            jacobians[chunk] = project(blocks, projections)
             progress("collect Jacobians", min(chunk.stop, len(x)), len(x))
-        features = DenseFeatures(rows)
+        features = DenseFeatures(jacobians)
     else:
-        features, outputs, weights = shared
+        features, outputs, weights = linear_model
     if not torch.isfinite(outputs).all():
         bad = train.ids[int((~torch.isfinite(outputs)).any(1).nonzero()[0])]
         raise ModelError(
@@ -161,7 +161,8 @@ def output_geometry(
 def _shared_features(
     frozen: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], progress: Progress
 ) -> tuple[SharedFeatures, Float[Tensor, "n k"], Float[Tensor, " p"]] | None:
-    """Return inputs, outputs and weights of the one dense layer that trains at the model's end."""
+    """Return features, outputs and weights where all that trains is one dense layer at the end."""
+    # None for other models.
     if layers.direct or len(layers.dense) != 1:
         return None
     weight = next(frozen.parameters())
@@ -174,7 +175,7 @@ def _shared_features(
         assert isinstance(block, DenseFactors)
         if block.gradients.shape[1:] != identity.shape or (block.gradients != identity).any():
             return None
-        ones = block.inputs.new_ones(len(chunk), int(block.bias))
+        ones = block.inputs.new_ones(len(chunk), int(block.has_bias))
         inputs.append(torch.cat([block.inputs, ones], 1))
         outputs.append(f)
         progress("collect Jacobians", sum(map(len, outputs)), len(x))
@@ -189,7 +190,7 @@ def _shared_features(
 
 
 def with_weights(model: nn.Module, weights: Float[Tensor, " p"]) -> nn.Module:
-    """Copy a model linear in what trains, at weights [w_1, b_1, w_2, ...] by output."""
+    """Return a copy of a model linear in what trains, at weights [w_1, b_1, w_2, ...] by output."""
     copied = copy.deepcopy(model)
     trained = [p for p in copied.parameters() if p.requires_grad]
     widths = [p[0].numel() for p in trained]
@@ -260,20 +261,20 @@ class DenseFeatures:
         return slopes.flatten(-2) @ self.jacobian.flatten(0, 1)
 
     def curvature(self, inner: Float[Tensor, "*batch n k k"]) -> Float[Tensor, "*batch p p"]:
-        """Compute Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: 2 n k p² operations each in a batch."""
+        """Return Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: 2 n k p² operations each in a batch."""
         p = self.n_parameters
         total = inner.new_zeros(*inner.shape[:-3], p, p)
         for rows in _chunks(len(self), self.n_outputs * p * inner.shape[:-3].numel()):
-            j = self.jacobian[rows]
-            weighted = inner[..., rows, :, :] @ j
-            total += weighted.flatten(-3, -2).mT @ j.flatten(0, 1)
+            jacobian = self.jacobian[rows]
+            weighted = inner[..., rows, :, :] @ jacobian
+            total += weighted.flatten(-3, -2).mT @ jacobian.flatten(0, 1)
         return total
 
     def quadratic(self, middle: Float[Tensor, "p p"]) -> Float[Tensor, "n k k"]:
         """Compute J_i M J_iᵀ.  Cost: 2 n k p² operations."""
         chunks = _chunks(len(self), self.n_outputs * self.n_parameters)
-        parts = [self.jacobian[rows] for rows in chunks]
-        return torch.cat([(j @ middle) @ j.mT for j in parts])
+        jacobians = [self.jacobian[rows] for rows in chunks]
+        return torch.cat([(jacobian @ middle) @ jacobian.mT for jacobian in jacobians])
 
     def rows(self, chunk: slice) -> Float[Tensor, "chunk k p"]:
         """Return J for a slice of the samples."""
@@ -324,31 +325,33 @@ class SharedFeatures:
         return (slopes.mT @ self.x).flatten(-2)
 
     def curvature(self, inner: Float[Tensor, "*batch n k k"]) -> Float[Tensor, "*batch p p"]:
-        """Compute Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: n k² d² operations, half in a batch."""
+        """Return Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: n k² d² operations, half in a batch."""
         n, d = self.x.shape
         k = self.n_outputs
         batch = inner.shape[:-3]
         has_many_blocks = batch.numel() * k * (k + 1) // 2 >= MANY_BLOCKS
+        # [*batch, k, k, d, d]: block [a, c] is Σ_i S_i[a, c] x_i x_iᵀ.
         if batch and has_many_blocks and n * d * (d + 1) // 2 <= CHUNK_VALUES:
             blocks = self._curvature_blocks(inner)
         else:
             blocks = inner.new_empty(*batch, k, k, d, d)
             width = max(1, CHUNK_VALUES // max(1, batch.numel() * n * d))
-            for a, c in [(row, start) for row in range(k) for start in range(row, k, width)]:
-                columns = slice(c, c + width)
+            for a, start in [(row, column) for row in range(k) for column in range(row, k, width)]:
+                columns = slice(start, start + width)
                 weighted = inner[..., a, columns, None] * self.x[:, None]  # [*batch, n, width, d]
                 block = (weighted.flatten(-2).mT @ self.x).unflatten(-2, (-1, d))
-                blocks[..., a, columns, :, :] = blocks[..., columns, a, :, :] = block
+                blocks[..., a, columns, :, :] = block
+                blocks[..., columns, a, :, :] = block
         return blocks.transpose(-3, -2).reshape(*batch, k * d, k * d)
 
     def _curvature_blocks(
         self, inner: Float[Tensor, "*batch n k k"]
     ) -> Float[Tensor, "*batch k k d d"]:
-        """Compute Σ_i S_i[a, c] x_i x_iᵀ for the batch in one product of upper halves only."""
-        (a, c), outputs = _upper_half(self.n_outputs)
-        (i, j), inputs = _upper_half(self.x.shape[1])
+        """Return Σ_i S_i[a, c] x_i x_iᵀ for all a and c, in one product of upper halves only."""
+        (a, c), output_pair = _upper_half(self.n_outputs)
+        (i, j), input_pair = _upper_half(self.x.shape[1])
         halves = inner[..., a, c].mT @ (self.x[:, i] * self.x[:, j])
-        return halves[..., outputs, :][..., inputs]
+        return halves[..., output_pair, :][..., input_pair]
 
     def quadratic(self, middle: Float[Tensor, "p p"]) -> Float[Tensor, "n k k"]:
         """Compute J_i M J_iᵀ, M symmetric.  Cost: n k² d² operations."""
@@ -356,8 +359,11 @@ class SharedFeatures:
         k = self.n_outputs
         products = middle.new_empty(n, k, k)
         for a in range(k):
-            reached = (self.x @ middle[a * d : (a + 1) * d, a * d :]).unflatten(1, (k - a, d))
-            products[:, a, a:] = products[:, a:, a] = (reached @ self.x[..., None])[..., 0]
+            # x_iᵀ M_ac for outputs c ≥ a, of which M has a block [d, d] each.
+            products_left = (self.x @ middle[a * d : (a + 1) * d, a * d :]).unflatten(1, (k - a, d))
+            row = (products_left @ self.x[..., None])[..., 0]
+            products[:, a, a:] = row
+            products[:, a:, a] = row
         return products
 
     def rows(self, chunk: slice) -> Float[Tensor, "chunk k p"]:
@@ -375,13 +381,16 @@ OutputFeatures = DenseFeatures | SharedFeatures
 
 
 def _upper_half(size: int) -> tuple[Tensor, Tensor]:
-    """Return rows and columns of a square's upper half, and each entry's position among them."""
+    """Return the upper half's (rows, columns), [2, pairs], and each entry's pair, [size, size]."""
     upper = torch.triu_indices(size, size)
-    position = torch.empty(size, size, dtype=torch.int64)
-    position[upper[0], upper[1]] = position[upper[1], upper[0]] = torch.arange(upper.shape[1])
-    return upper, position
+    rows, columns = upper
+    pair = torch.empty(size, size, dtype=torch.int64)
+    pair[rows, columns] = torch.arange(upper.shape[1])
+    pair[columns, rows] = torch.arange(upper.shape[1])
+    return upper, pair
 
 
 def _chunks(n: int, values_each: int) -> list[slice]:
+    """Return slices of n samples that hold CHUNK_VALUES at most, or one sample."""
     size = max(1, CHUNK_VALUES // max(1, values_each))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -44,7 +44,7 @@ def _is_plain(loss: object) -> bool:
 
 
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
-    """Raise ModelError unless k is one per class (or 1 for two classes), or one a target."""
+    """Raise ModelError unless there is one output per class (or 1 for two classes) or target."""
     if samples.is_classification:
         allowed = {1, 2}
         if samples.n_classes != 2:
@@ -63,7 +63,8 @@ def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
 
 
 def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
-    """Return the accuracy of the outputs' classes, in [0, 1], or R² averaged over targets."""
+    """Return the accuracy, in [0, 1], or in a regression R² averaged over targets."""
+    # One output decides between two classes at 0.
     samples = recode_for_outputs(samples, outputs.shape[1], is_own=True)
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
@@ -78,7 +79,8 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
 
 
 def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """Return by how much the given label leads the outputs; in a regression −largest error."""
+    """Return by how much the given label's output leads the largest other one."""
+    # One output counts from ½; in a regression the margin is −(largest absolute error).
     if not samples.is_classification:
         return -np.abs(outputs - samples.y.reshape(outputs.shape)).max(1)
     if outputs.shape[1] == 1:  # above ½: the second class

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from datassay.errors import SettingError
 from datassay.models.user_code import brief
 
-# Arrays of fewer bytes travel in the head.
+# Arrays of fewer bytes travel in the pickle.
 LARGE = 2**16
 # The parcel that this worker unpacked last, by its name; it serves many pieces.
 _HELD: dict[str, Any] = {}
@@ -33,25 +33,26 @@ _HELD: dict[str, Any] = {}
 class Parcel:
     """The facts about a pass that travel with its arrays."""
 
-    name: str  # unlike that of any other
+    name: str  # that no other has
     threads: int  # that each piece is computed with
     machine: dict[str, str]  # facts that must be equal for results to be bit-identical
 
 
 def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
-    """Pack a function of (shared, piece) and its shared values; return arrays to send beside."""
+    """Pack a function of (shared, piece) and its shared values; return the head and the arrays."""
     head = Parcel(uuid.uuid4().hex, torch.get_num_threads(), _describe_machine())
     try:
         return head, pack((function, shared))
     except Exception as error:  # whatever a user's object raises
-        raise SettingError(_sending_error(error)) from error
+        raise SettingError(_sending_message(error)) from error
 
 
 def compute(head: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Compute a piece in a worker and pack it; raise where this machine may round otherwise."""
     torch.set_num_threads(head.threads)
     if head.name not in _HELD:
-        if (facts := _describe_machine()) != head.machine:
+        facts = _describe_machine()
+        if facts != head.machine:
             raise SettingError(
                 f"workers must be machines of one kind, so that the bits are the same; got {facts} "
                 f"for {head.machine}. Use nodes alike, with the same environment."
@@ -60,12 +61,13 @@ def compute(head: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.n
         try:
             _HELD[head.name] = unpack(arrays)
         except Exception as error:  # whatever the import of a user's module raises
-            raise SettingError(_sending_error(error)) from error
+            raise SettingError(_sending_message(error)) from error
     function, shared = _HELD[head.name]
     return pack(function(shared, piece))
 
 
-def _sending_error(error: Exception) -> str:
+def _sending_message(error: Exception) -> str:
+    """Return one line, with its remedy, for an error in packing or unpacking."""
     return (
         f"the model must be one that workers can be sent; that raised {brief(error)} Keep open "
         "files and locks out of it, install the modules that it imports, or use engine "
@@ -87,13 +89,14 @@ def unpack(arrays: Sequence[np.ndarray]) -> Any:
 
 
 class _Pickler(cloudpickle.CloudPickler):
-    """A pickler that leaves large arrays out, and keeps networks whole: buffers may change."""
+    """A pickler that leaves large arrays out, but not those in networks, which may change them."""
 
     def __init__(self, file: io.BytesIO):
         super().__init__(file)
         self.arrays: list[np.ndarray] = []
 
     def persistent_id(self, obj: Any) -> tuple[type, int] | None:
+        """Return an array's type and position in `arrays`; None for what is pickled."""
         if type(obj) not in {Tensor, np.ndarray} or obj.dtype == object or obj.nbytes < LARGE:
             return None
         if isinstance(obj, Tensor) and (obj.device.type != "cpu" or obj.requires_grad):

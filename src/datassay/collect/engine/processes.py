@@ -59,7 +59,7 @@ class Processes(Engine):
 @contextmanager
 def _safe_path() -> Iterator[None]:
     """Keep processes started inside from importing modules of the current folder."""
-    # joblib starts workers, and again where one died, and processes that watch over their files,
+    # joblib starts workers, also in place of dead ones, and processes that watch over their files,
     # by `python -m` and `python -c`, whose search path begins with the current folder.
     before = os.environ.get(SAFE_PATH)
     os.environ[SAFE_PATH] = "1"
@@ -72,10 +72,10 @@ def _safe_path() -> Iterator[None]:
             os.environ[SAFE_PATH] = before
 
 
-def _attempt(*sent: Any) -> Any:
+def _attempt(*arguments: Any) -> Any:
     """Return the packed result or our error, which joblib would raise out of order."""
     try:
-        return compute(*sent)
+        return compute(*arguments)
     except DatassayError as error:
         return error
 

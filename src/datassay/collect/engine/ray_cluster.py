@@ -28,7 +28,7 @@ except ImportError as error:
 
 # Times that a piece is begun again because its worker or node died.
 RETRIES = 20
-# Pieces handed over before their results are taken, for each that runs.
+# Pieces submitted before their results are taken, per worker slot.
 AHEAD = 2
 
 
@@ -40,7 +40,8 @@ class RayCluster(Engine):
         threads = torch.get_num_threads()
         _connect(workers, address, threads)
         cores = [int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]]
-        if not (slots := sum(c // threads for c in cores)):
+        slots = sum(c // threads for c in cores)
+        if not slots:
             raise SettingError(
                 f"a node must have a core for each of a piece's {threads} threads; the cluster's "
                 f"nodes have {cores}. Set OMP_NUM_THREADS to fewer."
@@ -51,10 +52,11 @@ class RayCluster(Engine):
         self._add = ray.remote(num_cpus=0, max_retries=RETRIES)(_add)
 
     def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
-        begin = self._sender(function, shared)
+        """Yield the results of the pieces in their order, computed by Ray tasks."""
+        start_task = self._task_starter(function, shared)
         running: deque = deque()
         for piece in pieces:
-            running.append(begin(piece))
+            running.append(start_task(piece))
             if len(running) > self._ahead:  # results that nobody takes yet fill the store
                 yield _fetch_result(running.popleft())
         while running:
@@ -70,15 +72,16 @@ class RayCluster(Engine):
         """Sum along a tree of Ray tasks; only the total is fetched."""
         if len(pieces) < 2:
             return super().sum(function, shared, pieces, done)
-        leaves = deque(map(self._sender(function, shared), pieces))
+        leaves = deque(map(self._task_starter(function, shared), pieces))
         total = tree_sum(leaves, self._add.remote)
         for piece in pieces:
-            # Dropped one by one: a leaf that is added up is no longer needed.
+            # References are dropped one by one: a leaf that is added up is no longer needed.
             ray.wait([leaves.popleft()], fetch_local=False)
             done(piece)
         return _fetch_result(total)
 
-    def _sender(self, function: Callable, shared: Any) -> Callable[[Any], Any]:
+    def _task_starter(self, function: Callable, shared: Any) -> Callable[[Any], Any]:
+        """Store the shared values; return a function that starts a piece, giving its promise."""
         head, arrays = parcel(function, shared)
         references = [ray.put(array) for array in arrays]
         return lambda piece: self._compute.remote(head, piece, *references)
@@ -121,6 +124,7 @@ def _add(sums: list[np.ndarray], other_sums: list[np.ndarray]) -> list[np.ndarra
 
 
 def _fetch_result(promise: Any) -> Any:
+    """Wait for a piece's result; raise its own error, or SettingError where the cluster failed."""
     try:
         # Copies, for what lies in the object store is read-only and gone with its node.
         return unpack([array.copy(order="K") for array in ray.get(promise)])

@@ -21,23 +21,23 @@ from datassay.models.user_code import user_code
 Values = Callable[[nn.Module, Any], Tensor]
 # Beside the largest layer's gradients those of a layer below this share are rounding.
 NEGLIGIBLE = 1e-5
-# Gradients that are rounding differ between precisions by more, in proportion.
+# Gradients smaller in float64 than in float32 by this factor are rounding.
 ROUNDING_APART = 1e-3
-# Weights at which gradients that are rounding are told from those that are small.
-ROUNDS = 3
+# Perturbed weights at which the two precisions are compared.
+N_PERTURBED = 3
 
 
 @contextmanager
 def require_gradients(tensors: Sequence[Tensor], *, required: bool = True) -> Iterator[None]:
-    """Let tensors require gradients, or none, as long as the context lasts."""
+    """Set whether tensors require gradients, as long as the context lasts."""
     before = [tensor.requires_grad for tensor in tensors]
     for tensor in tensors:
         tensor.requires_grad_(required)
     try:
         yield
     finally:
-        for tensor, was in zip(tensors, before, strict=True):
-            tensor.requires_grad_(was)
+        for tensor, was_required in zip(tensors, before, strict=True):
+            tensor.requires_grad_(was_required)
 
 
 def _perturb(model: nn.Module, seed: int) -> None:
@@ -67,7 +67,7 @@ def evaluate(model: nn.Module, batch: Any, values: Values) -> Tensor:
 
 
 def slopes_of(value: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Differentiate a number by tensors, some of which it may not depend on."""
+    """Return a number's gradient by each tensor, dense; zeros where it does not depend on it."""
     if not value.requires_grad:
         return [torch.zeros_like(tensor) for tensor in tensors]
     slopes = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
@@ -75,14 +75,14 @@ def slopes_of(value: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values) -> set[str]:
-    """Return tensors whose gradients cancel to rounding, as a bias's before a normalisation."""
-    # Over a curvature that is rounding likewise they would be effects of any size.
+    """Return names of direct blocks whose gradients cancel to rounding."""
+    # So do those by a bias before a normalisation. Over a curvature that is rounding too, they
+    # would give effects of any size.
     direct = [block for block in blocks if not block.layers]
     if not direct:
         return set()
     truth = sum_gradients(model, blocks, probe, values)
     largest = max(float(slope.norm()) for slope in truth.values())
-    dtypes = torch.float64, torch.float32
     dtype = next(p for p in model.parameters() if p.is_floating_point()).dtype
     share = NEGLIGIBLE
     if dtype == torch.float64:
@@ -90,10 +90,12 @@ def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values)
     small = [b for b in direct if float(truth[b.name].norm()) < share * largest]
     if small:
         small = _find_reached(model, small, probe, values)
-    sizes = {dtype: torch.zeros(len(small)).double() for dtype in dtypes}
-    for dtype in dtypes if small else ():
+    if not small:
+        return set()
+    sizes = {dtype: torch.zeros(len(small)).double() for dtype in (torch.float64, torch.float32)}
+    for dtype in sizes:
         copied = copy_network(model).to(dtype)
-        for seed in range(ROUNDS):  # at other weights, for rounding may happen to be 0
+        for seed in range(N_PERTURBED):  # at other weights, for rounding may happen to be 0
             _perturb(copied, seed)
             batch = to_model(probe, copied)
             try:
@@ -106,7 +108,7 @@ def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values)
 
 
 def _find_reached(model: nn.Module, blocks: list[Block], batch: Any, values: Values) -> list[Block]:
-    """Return the blocks of single tensors that these values are computed from."""
+    """Return those of the blocks, each a single tensor, that the values are computed from."""
     parameters = dict(model.named_parameters())
     tensors = [parameters[block.parameters[0]] for block in blocks]
     with require_gradients(tensors), torch.enable_grad(), keep_activations():

@@ -27,7 +27,7 @@ PADDING = {"labels": -100}
 class Batches:
     """Samples in batches, which can be read again and again."""
 
-    # Called for a new pass over (ids or None, batch).
+    # Called for each new pass; yields (the batch's ids or None, batch).
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
     ids: np.ndarray | None  # [n]; None: counted or read on the way
     n: int | None  # None: unknown before the first pass
@@ -37,6 +37,7 @@ class Batches:
     streamed: bool = False  # all samples must be held in memory to take some by position
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yield (ids, batch); positions stand for ids that neither has."""
         start = 0
         for ids, batch in self.parts():
             size = batch_size(batch)
@@ -54,7 +55,7 @@ class Joined(tuple):
 
 
 class JoinedFields(dict):
-    """The same by fields."""
+    """One sample of several parts, as `Joined`, whose tensors have names."""
 
 
 def join_parts(batch: Any) -> Joined | JoinedFields:
@@ -65,7 +66,7 @@ def join_parts(batch: Any) -> Joined | JoinedFields:
 
 
 def batch_size(batch: Any) -> int:
-    """Return how many samples a batch holds: the length of its first tensor, however deep."""
+    """Return how many samples a batch holds: the length of its first tensor, or 1 if joined."""
     if isinstance(batch, Joined | JoinedFields):
         return 1
     for leaf in _leaves(batch):
@@ -80,17 +81,17 @@ def batch_size(batch: Any) -> int:
 def group_batches(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]:
     """Yield groups of batches, up to `size` samples in each, and the positions of their samples."""
     group: list[Any] = []
-    start = count = 0
+    start = 0
+    stop = 0
     for _, batch in parts:
-        n_new = batch_size(batch)
-        if group and count + n_new > size:
-            yield group, np.arange(start, start + count)
+        n_added = batch_size(batch)
+        if group and stop + n_added > start + size:
+            yield group, np.arange(start, stop)
             group = []
-            start = start + count
-            count = 0
+            start = stop
         group.append(batch)
-        count += n_new
-    yield group, np.arange(start, start + count)
+        stop += n_added
+    yield group, np.arange(start, stop)
 
 
 def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
@@ -144,11 +145,9 @@ def tensor_content(tensor: Tensor) -> bytes:
 
 
 def _leaves(batch: Any) -> Iterator[Any]:
-    if isinstance(batch, Mapping):
-        values = batch.values()
-    else:
-        values = batch
+    """Yield the tensors and other values in a batch's mappings, tuples and lists, in order."""
     if isinstance(batch, Mapping | tuple | list):
+        values = batch.values() if isinstance(batch, Mapping) else batch
         for value in values:
             yield from _leaves(value)
     else:
@@ -156,7 +155,7 @@ def _leaves(batch: Any) -> Iterator[Any]:
 
 
 def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
-    """Split a batch into its ids, None without such a field, and the batch without them."""
+    """Return a batch's ids, None without a field of them, and the batch without that field."""
     if not isinstance(batch, Mapping):
         return None, batch
     name = next((field for field in ID_FIELDS if field in batch), None)
@@ -166,8 +165,8 @@ def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """Stack samples of one form; fields of different lengths are padded at their end."""
-    # Of dictionaries, the id and fields of numbers are taken, others (texts, say) left out. Where
+    """Return a batch of samples of one form; fields of different lengths are padded at the end."""
+    # Of dictionaries, ids and fields of numbers are taken, others (texts, say) left out. Where
     # token ids are padded, `attention_mask` is added unless it exists.
     if not isinstance(samples[0], Mapping):
         return default_collate(list(samples))
@@ -198,13 +197,13 @@ LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch
 
 
 def outputs_of(model: nn.Module, batch: Any) -> Tensor:
-    """Run the model on a batch, (x, ..., targets) or a dictionary, and return its logits."""
+    """Run the model on a batch, (x, ..., targets) or a dictionary; return its logits, [b, ...]."""
     if isinstance(batch, Mapping):
-        left_out = {*TARGETS, LOSS_WEIGHT}
-        inputs = {key: value for key, value in batch.items() if key not in left_out}
-        shifted: Any = getattr(model, "prepare_decoder_input_ids_from_labels", None)
-        if shifted is not None and "decoder_input_ids" not in inputs:  # an encoder and a decoder
-            inputs["decoder_input_ids"] = shifted(labels=tokens_of(batch))
+        no_inputs = {*TARGETS, LOSS_WEIGHT}
+        inputs = {key: value for key, value in batch.items() if key not in no_inputs}
+        shift_labels: Any = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+        if shift_labels is not None and "decoder_input_ids" not in inputs:  # encoder and decoder
+            inputs["decoder_input_ids"] = shift_labels(labels=tokens_of(batch))
         if "input_ids" in inputs and _requires(model, "attention_mask"):
             inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
         outcome = model(**inputs)
@@ -260,7 +259,7 @@ def tokens_of(batch: Any) -> Tensor | None:
 
 
 def labels_by_name(batch: Any) -> list[str]:
-    """Return a batch's labels where they are words; mostly none are."""
+    """Return a batch's labels that are words; [] where they are numbers."""
     if isinstance(batch, Mapping):
         labels = next((batch[name] for name in TARGETS if name in batch), None)
     else:
@@ -273,7 +272,8 @@ def labels_by_name(batch: Any) -> list[str]:
 
 
 def weights_of(batch: Any, reference: Tensor) -> Tensor:
-    """Return weights in the training loss, [b] of "loss_weight" or a 1, typed as `reference`."""
+    """Return the samples' weights in the loss, [b] of "loss_weight", or a single 1, []."""
+    # They have the type and device of `reference`.
     weights = None
     if isinstance(batch, Mapping):
         weights = batch.get(LOSS_WEIGHT)

@@ -22,7 +22,7 @@ class Block:
 
     name: str  # of the layer, or of the tensor
     shape: tuple[int, int]  # rows and columns of the gradients
-    parameters: tuple[str, ...]  # a weight and, as a column (transposed: a row) more, its bias
+    parameters: tuple[str, ...]  # a weight and, as the last column (transposed: row), its bias
     layers: tuple[str, ...] = ()  # that use them; empty where they are differentiated directly
     transposed: bool = False  # whether the weight is [n_in, n_out]
 
@@ -40,7 +40,7 @@ class Block:
 def chosen_parameters(
     model: nn.Module, pattern: str | Sequence[str] | None
 ) -> dict[str, nn.Parameter]:
-    """Return tensors by name, each once: all that train, or those whose names match a pattern."""
+    """Return parameters by name: all that train, or those whose names match a pattern or part."""
     parameters = dict(model.named_parameters())
     if pattern is None:
         results = {n: p for n, p in parameters.items() if p.requires_grad}
@@ -67,28 +67,30 @@ def chosen_parameters(
 def blocks_of(
     model: nn.Module, tensors: dict[str, nn.Parameter], direct: frozenset[str] = frozenset()
 ) -> list[Block]:
-    """Return blocks by layer in the parameters' order; tensors in `direct` get their own."""
+    """Return a block per layer of a known kind, and per other tensor, in the parameters' order."""
+    # Tensors in `direct` get blocks of their own.
     names = {id(p): n for n, p in tensors.items()}
-    owners: dict[str, list[str]] = {}  # weight → layers
+    layers_of: dict[str, list[str]] = {}  # weight → the layers that use it
     for path, layer in model.named_modules():
         tensor_names = {n: names.get(id(p)) for n, p in layer.named_parameters(recurse=False)}
         weight = tensor_names.get("weight")
         if kind_of(layer) and weight and weight not in direct:
-            owners.setdefault(weight, []).append(path)
-    results: dict[str, Block] = {}
-    for weight, layers in owners.items():
-        results |= _layer_block(model, tensors, names, weight, layers, direct)
-    covered = {p for block in results.values() for p in block.parameters}
+            layers_of.setdefault(weight, []).append(path)
+    results = []
+    for weight, layers in layers_of.items():
+        results.append(_layer_block(model, tensors, names, weight, layers, direct))
+    covered = {p for block in results for p in block.parameters}
     for name, tensor in tensors.items():
         if name not in covered:
             shape = [s for s in tensor.shape if s > 1] or [1]
-            results[name] = Block(name, (shape[0], prod(shape[1:])), (name,))
+            results.append(Block(name, (shape[0], prod(shape[1:])), (name,)))
     order = {n: i for i, n in enumerate(tensors)}
-    return sorted(results.values(), key=lambda block: order[block.parameters[0]])
+    return sorted(results, key=lambda block: order[block.parameters[0]])
 
 
-def _layer_block(model, tensors, names, weight, layers, direct) -> dict[str, Block]:
-    """Return the block of a layer's weight, by its name; the bias is one more column (or row)."""
+def _layer_block(model, tensors, names, weight, layers, direct) -> Block:
+    """Return the block of a layer's weight, with its bias as one more column (or row)."""
+    # `names` are the tensors' names by id, `layers` the layers that use the weight.
     layer = model.get_submodule(layers[0])
     bias = names.get(id(getattr(layer, "bias", None)))
     # A bias beside a weight that layers share would be a column of one of them alone.
@@ -98,14 +100,15 @@ def _layer_block(model, tensors, names, weight, layers, direct) -> dict[str, Blo
         rows = tensors[weight].numel()
     columns = tensors[weight].numel() // rows
     transposed = is_transposed(layer)
-    rows = rows + (has_bias and transposed)
-    columns = columns + (has_bias and not transposed)
+    parameters = (weight,)
     if bias is not None and has_bias:
         parameters = (weight, bias)
-    else:
-        parameters = (weight,)
+        if transposed:
+            rows += 1
+        else:
+            columns += 1
     name = layers[0] or weight
-    return {weight: Block(name, (rows, columns), parameters, tuple(layers), transposed)}
+    return Block(name, (rows, columns), parameters, tuple(layers), transposed)
 
 
 def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows columns"]:

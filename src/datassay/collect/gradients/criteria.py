@@ -48,7 +48,7 @@ def objective(
 ) -> Objective:
     """Return a task's loss from a name or 'auto', torch's criterion or (model, batch) → [b]."""
     # A criterion's settings are read from it. 'auto', also as an Objective's name, stands for
-    # `task`; without a task the targets of the batch, and `more` of them, decide.
+    # `task`; without a task the targets of the batch, and `further_targets`, decide.
     if isinstance(loss, Objective):
         name = loss.name
         if name == "auto":
@@ -56,7 +56,7 @@ def objective(
         return _with_axis(replace(loss, name=name), model, batch)
     loss = _criterion(loss)
     if isinstance(loss, nn.Module):
-        return _with_axis(of_criterion(loss), model, batch, as_torch=True)
+        return _with_axis(of_criterion(loss), model, batch, prefers_second=True)
     if callable(loss):
         function: Any = loss
         return Objective("custom", function)
@@ -79,11 +79,12 @@ def label_rules(loss: Any) -> tuple[str, int]:
         kind = _loss_of_criterion(loss)
         ignored = int(getattr(loss, "ignore_index", IGNORED))  # pyrefly: ignore[bad-argument-type] (a number)
         return ("values" if kind is None else kind.compares), ignored
-    return ("own" if callable(loss) else _compares(loss)), IGNORED
+    compares = "own" if callable(loss) else _compares(loss)
+    return compares, IGNORED
 
 
 def _compares(name: str) -> str:
-    """Return what the loss of a name compares; classes where it is "auto"."""
+    """Return what the loss of a name compares; "classes" where it is "auto"."""
     loss = losses().get(name)
     if loss is None:
         return "classes"
@@ -107,14 +108,14 @@ def _criterion(loss: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class OfCriterion:
+class CriterionLoss:
     """A sample's loss by a criterion of torch that has no curvature of its own here."""
 
     criterion: nn.Module  # gives one value per output
-    averaged: bool  # or added up
+    is_averaged: bool  # over the outputs; else summed
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
-        """Compute each sample's loss, [b]."""
+        """Return each sample's loss, [b]."""
         outputs = outputs_of(model, batch)
         targets = targets_of(batch)
         if targets is None:
@@ -125,13 +126,13 @@ class OfCriterion:
         if targets.is_floating_point() and targets.numel() == outputs.numel():
             targets = targets.view_as(outputs)  # [b] beside [b, 1] would be compared crosswise
         result = self.criterion(outputs, targets).reshape(len(outputs), -1)
-        if self.averaged:
+        if self.is_averaged:
             return result.mean(1)
         return result.sum(1)
 
 
 def of_criterion(loss: nn.Module) -> Objective:
-    """Turn a criterion of torch, with its settings, into a loss of each sample."""
+    """Return the loss of each sample that a criterion of torch, with its settings, stands for."""
     # "batchmean" of KLDivLoss averages over samples alone.
     averaged = getattr(loss, "reduction", "mean") not in {"sum", "batchmean"}
     kind = _loss_of_criterion(loss)
@@ -141,7 +142,7 @@ def of_criterion(loss: nn.Module) -> Objective:
     if type(loss).__module__ == "torch.nn.modules.loss" and hasattr(loss, "reduction"):
         unreduced: Any = copy.deepcopy(loss)
         unreduced.reduction = "none"
-        return Objective("custom", OfCriterion(unreduced, averaged))
+        return Objective("custom", CriterionLoss(unreduced, averaged))
     raise SettingError(
         f"loss must be a criterion of torch.nn; got {type(loss).__name__}. Pass "
         "loss=lambda model, batch: criterion(...) with one loss per sample."
@@ -149,16 +150,17 @@ def of_criterion(loss: nn.Module) -> Objective:
 
 
 def _loss_of_criterion(criterion: nn.Module) -> Loss | None:
-    """Return the loss that a criterion of torch is; of width 0, the smooth ℓ1 loss is none."""
-    if getattr(criterion, "beta", 1.0) == 0:
+    """Return the loss that a criterion of torch is, None if it is none of ours."""
+    if getattr(criterion, "beta", 1.0) == 0:  # a smooth ℓ1 loss of width 0: the ℓ1 loss
         return None
     return next((loss for loss in losses().values() if isinstance(criterion, loss.criteria)), None)
 
 
 def _with_axis(
-    result: Objective, model: nn.Module, batch: Any, *, as_torch: bool = False
+    result: Objective, model: nn.Module, batch: Any, *, prefers_second: bool = False
 ) -> Objective:
-    """Return the loss with the axis of the classes set, where a sample has several places."""
+    """Return the loss with `classes_second` set, where a sample has several places."""
+    # If the shapes fit both axes, it is the second for torch's criteria (`prefers_second`).
     targets = targets_of(batch)
     kind = result.kind
     has_axis = kind.has_one_class and not kind.is_of_tokens
@@ -169,11 +171,13 @@ def _with_axis(
         return result
     fits_second = targets.shape[1:] == outputs.shape[2:]
     fits_last = targets.shape[1:] == outputs.shape[1:-1]
-    return replace(result, classes_second=fits_second and (as_torch or not fits_last))
+    return replace(result, classes_second=fits_second and (prefers_second or not fits_last))
 
 
 def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> list[str]:
-    """Return a warning where outputs are probabilities though the loss takes logits, or raise."""
+    """Return a warning where outputs are probabilities though the loss takes logits, else []."""
+    # `loss` is what the user gave, `bound` the objective that it became. An error where it is
+    # "auto", or where it takes log-probabilities and the outputs are none.
     if not bound.kind.has_one_class or bound.kind.is_of_tokens:
         return []
     outputs = _outputs(model, batch)
@@ -181,9 +185,9 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
         return []
     if not torch.isfinite(outputs).all():
         return []  # which the first pass refuses
-    total = outputs.double().logsumexp(1)
     if isinstance(loss, nn.NLLLoss) or loss is functional.nll_loss:
-        if bool((total.abs() > SUMS_TO_ONE).any()):
+        log_total = outputs.double().logsumexp(1)
+        if bool((log_total.abs() > SUMS_TO_ONE).any()):
             raise SettingError(
                 "nn.NLLLoss needs log-probabilities; the network's outputs do not sum to 1 as "
                 "such. Pass the criterion of the training: of logits, nn.CrossEntropyLoss()."
@@ -208,7 +212,7 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
 def several_outputs(model: nn.Module, batch: Any) -> list[str]:
     """Return a warning where a network gives several outputs, the first of which is taken."""
     raw: list[Any] = []
-    handle = model.register_forward_hook(lambda *call: raw.append(call[2]))
+    handle = model.register_forward_hook(lambda _module, _inputs, output: raw.append(output))
     try:
         _outputs(model, batch)
     finally:
@@ -248,9 +252,12 @@ def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None
 
 def _check_soft(targets: Tensor, n_outputs: int) -> None:
     """Raise DataError for float labels that are neither whole nor the classes' probabilities."""
-    is_soft = targets.ndim > 1 and n_outputs in targets.shape[1:]
-    are_shares = bool(((targets >= 0) & (targets <= 1)).all())
-    if are_shares if is_soft or n_outputs == 1 else bool((targets == targets.floor()).all()):
+    has_class_axis = targets.ndim > 1 and n_outputs in targets.shape[1:]
+    if has_class_axis or n_outputs == 1:
+        is_valid = (targets >= 0) & (targets <= 1)
+    else:
+        is_valid = targets == targets.floor()
+    if bool(is_valid.all()):
         return
     raise DataError(
         "cross_entropy takes labels as whole numbers, or each class's probability from 0 to 1; got "
@@ -273,8 +280,8 @@ def _loss_by_targets(model: nn.Module, batch: Any, further_targets: Sequence[Ten
             "'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
         )
     outputs = _outputs(model, batch)
-    all_targets = [t.reshape(len(t), -1) for t in (targets, *further_targets)]
-    all_targets = torch.cat([t for t in all_targets if t.shape[1] == all_targets[0].shape[1]])
+    matrices = [t.reshape(len(t), -1) for t in (targets, *further_targets)]
+    all_targets = torch.cat([t for t in matrices if t.shape[1] == matrices[0].shape[1]])
     is_binary = bool(((all_targets == 0) | (all_targets == 1)).all())
     if not targets.is_floating_point():
         has_several = targets.ndim == 2 and outputs.ndim == 2 and targets.shape == outputs.shape
@@ -310,19 +317,18 @@ def _loss_by_several(y: Tensor) -> str:
 
 
 def _outputs(model: nn.Module, batch: Any) -> Tensor:
+    """Return the model's outputs; raise one clear line where it fails."""
     with user_code(partial(failure_message, batch)), torch.no_grad():
         return outputs_of(model, batch)
 
 
 def failure_message(batch: Any, error: str) -> str:
     """Return one line with the remedy, for an error of the model or the loss on a batch."""
-    names = ""
-    if isinstance(batch, Mapping):
+    check = "Check"
+    if isinstance(batch, Mapping) and batch:
         names = ", ".join(map(repr, batch))
-    fields = "Check"
-    if names:
-        fields = f"Batches have {names} and no other field: check"
+        check = f"Batches have {names} and no other field: check"
     return (
-        f"the model and loss must run on the batches given; that raised {error} {fields} what the "
+        f"the model and loss must run on the batches given; that raised {error} {check} what the "
         "loader gives, or pass loss=lambda model, batch: [b] losses."
     )

@@ -31,7 +31,7 @@ class Objective(LossSettings):
     """A sample's loss as a function of a model and a batch."""
 
     name: str  # of a loss, of "auto", or "custom" for a function
-    function: Callable[[nn.Module, Any], Tensor] | None = None  # the user's own, (…) → [b]
+    function: Callable[[nn.Module, Any], Tensor] | None = None  # the user's own, (…) → losses [b]
     scale: float | None = None  # of torch's criterion, for each output; None: the loss itself
     # T; of classes, the loss is T ℓ(f / T): above 1, confident samples keep a gradient.
     temperature: float = 1.0
@@ -43,7 +43,7 @@ class Objective(LossSettings):
 
     @property
     def kind(self) -> Loss:
-        """What is computed of the outputs and targets, with these settings."""
+        """The loss of one place by its name, with these settings."""
         settings = {field.name: getattr(self, field.name) for field in fields(LossSettings)}
         return replace(loss_named(self.name), **settings)
 
@@ -58,17 +58,10 @@ class Objective(LossSettings):
         return self.temperature != 1 and self.has_temperature
 
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
-        """Compute each sample's loss, in nats or half squared output unit, times its weight."""
+        """Return each sample's loss, in nats or half squared output unit, times its weight."""
         if self.function is not None:
             result = self.function(model, batch)
-            if not isinstance(result, Tensor) or result.ndim != 1:
-                if isinstance(result, Tensor):
-                    actual = list(result.shape)
-                else:
-                    actual = type(result).__name__
-                raise SettingError(
-                    f"loss must give [b], one loss per sample; got {actual}. Take reduction='none'."
-                )
+            _check_one_per_sample(result)
             return result
         outputs, targets = self.align(outputs_of(model, batch), self.targets(batch))
         return self.of_outputs(outputs, targets).sum(1) * weights_of(batch, outputs)
@@ -80,7 +73,7 @@ class Objective(LossSettings):
         return targets_of(batch)
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
-        """Compute each sample's loss at each place; for next tokens, token t + 1's stands at t."""
+        """Return each sample's weighted loss at each place; for next tokens, at t that of t + 1."""
         if self.function is not None:
             raise SettingError("a loss of your own has no positions; take a loss by name.")
         outputs, targets = self.align(outputs_of(model, batch), self.targets(batch))
@@ -89,44 +82,49 @@ class Objective(LossSettings):
     def align(
         self, outputs: Tensor, targets: Tensor | None
     ) -> tuple[Float[Tensor, "b places k"], Tensor]:
-        """Return outputs [b, places, k], and classes [b, places] or values [b, places, k]."""
+        """Return outputs, [b, places, k], and targets: [b, places] classes or [b, places, k]."""
+        # Targets that are values have one place, of all outputs.
         if targets is None:
             raise ModelError(
                 "a named loss needs the batch's targets as numbers: the last of a tuple, or a "
                 "dictionary's 'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
             )
         if self.kind.is_of_tokens:
-            prompt = outputs.shape[1] - targets.shape[1]  # places of a learnt one before the text
-            targets = functional.pad(targets, (max(0, prompt), 0), value=self.ignored)
+            # A learnt prompt before the text has outputs and no tokens.
+            n_prompt = outputs.shape[1] - targets.shape[1]
+            targets = functional.pad(targets, (max(0, n_prompt), 0), value=self.ignored)
+            # Token t is predicted by the outputs at t − 1.
             outputs = outputs[:, :-1]
             targets = targets[:, 1:]
         if self.kind.has_one_class:
             return self._align_classes(outputs, targets)
-        flat = outputs.reshape(len(outputs), -1)
-        if not targets.is_floating_point() and targets.ndim == 1 and flat.shape[1] > 1:
-            targets = targets[:, None] == torch.arange(flat.shape[1]).to(targets)
+        flat_outputs = outputs.reshape(len(outputs), -1)
+        k = flat_outputs.shape[1]
+        if not targets.is_floating_point() and targets.ndim == 1 and k > 1:  # classes: one-hot
+            targets = targets[:, None] == torch.arange(k).to(targets)
         values = targets.to(outputs).reshape(len(outputs), -1)
-        if flat.shape != values.shape:
+        if flat_outputs.shape != values.shape:
             raise ModelError(
                 f"{self.name} needs a target for each output; outputs are {list(outputs.shape)}, "
                 f"targets {list(targets.shape)}."
             )
-        return flat[:, None], values[:, None]
+        return flat_outputs[:, None], values[:, None]
 
     def _align_classes(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return outputs, [b, places, k], and classes [b, places] or probabilities like them."""
+        """Return outputs, [b, places, k], and classes, [b, places], or probabilities as outputs."""
+        # The class of places that do not count becomes IGNORED.
         if targets.is_floating_point() and outputs.shape[1:] == (1,):
             targets = targets.reshape(-1, 1)
         if targets.is_floating_point() and targets.shape == outputs.shape:
             return self.classes_last(outputs, None), self.classes_last(targets.to(outputs), None)
-        positions = self.classes_last(outputs, targets.shape[1:])
+        by_place = self.classes_last(outputs, targets.shape[1:])
         classes = targets.long().reshape(len(outputs), -1)
-        if classes.shape[1] != positions.shape[1]:
+        if classes.shape[1] != by_place.shape[1]:
             raise ModelError(
                 f"cross_entropy needs a class for each position; outputs are "
                 f"{list(outputs.shape)}, targets {list(targets.shape)}."
             )
-        return positions, classes.masked_fill(classes == self.ignored, IGNORED)
+        return by_place, classes.masked_fill(classes == self.ignored, IGNORED)
 
     def classes_last(
         self, outputs: Tensor, places: tuple[int, ...] | None
@@ -134,13 +132,15 @@ class Objective(LossSettings):
         """Reshape [b, k], [b, *places, k] or [b, k, *places] to [b, places, k]."""
         if outputs.ndim == 2:
             return outputs[:, None]
-        second = self.classes_second
-        if second is None:
-            second = places == outputs.shape[2:] and places != outputs.shape[1:-1]
-        return (outputs.movedim(1, -1) if second else outputs).flatten(1, -2)
+        classes_second = self.classes_second
+        if classes_second is None:
+            classes_second = places == outputs.shape[2:] and places != outputs.shape[1:-1]
+        if classes_second:
+            outputs = outputs.movedim(1, -1)
+        return outputs.flatten(1, -2)
 
     def of_outputs(self, f: Float[Tensor, "b places k"], y: Tensor) -> Float[Tensor, "b places"]:
-        """Compute the loss at each place; 0 where the label is one that does not count."""
+        """Return the loss at each place; 0 where the label is one that does not count."""
         t = 1.0
         if self.is_softened:
             t = self.temperature
@@ -150,9 +150,8 @@ class Objective(LossSettings):
     def roots(
         self, f: Float[Tensor, "b places k"], y: Tensor, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Return vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S."""
-        # All of them for up to MOST_SUMMED outputs and one place per sample; else drawn ones, for
-        # which the mean of Σ v vᵀ is S.
+        """Return vectors v: Σ v vᵀ is the loss's Hessian in the outputs, exactly or in the mean."""
+        # In the mean, from random vectors, where a sample has several places or many outputs.
         weight = self._factor(f.shape[-1]) * self.kind.weights(f, y)  # [b, places, 1 or k]
         if self.is_softened:  # the Hessian of T ℓ(f / T)
             f = f / self.temperature
@@ -167,6 +166,16 @@ class Objective(LossSettings):
         if self.averaged:
             return scale / k
         return scale
+
+
+def _check_one_per_sample(losses: object) -> None:
+    """Raise SettingError unless the user's function gave losses, [b]."""
+    if isinstance(losses, Tensor) and losses.ndim == 1:
+        return
+    actual = list(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+    raise SettingError(
+        f"loss must give [b], one loss per sample; got {actual}. Take reduction='none'."
+    )
 
 
 def is_one_hot(y: Tensor) -> bool:

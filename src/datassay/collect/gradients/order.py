@@ -50,34 +50,35 @@ class Order:
 
 def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
     """Return the samples of a loader of a Dataset that has indices; no sample is read."""
-    # A sampler in random order stands for all samples that it draws from, in theirs.
+    # A sampler in random order stands for all samples that it draws from, in the Dataset's order.
     batches: Any = loader.batch_sampler
     if _is(batches, BatchSampler):
         sampler = batches.sampler
         size = int(batches.batch_size)
-        drop = bool(batches.drop_last)
+        drops_last = bool(batches.drop_last)
     else:
         sampler = batches
         size = getattr(batches, "batch_size", None)
-        drop = False
+        drops_last = False
         if not isinstance(size, int):
             size = None
-    outcome = _torch_order(sampler, name, queries=queries)
-    if outcome is None:
+    order = _torch_order(sampler, name, queries=queries)
+    if order is None:
         indices, is_fixed = _ask_sampler(sampler, loader.dataset, name)
-        n_left = 0
-        if drop and is_fixed and size:
-            n_left = len(indices) % size
+        n_dropped = 0
+        if drops_last and is_fixed and size:
+            n_dropped = len(indices) % size
         message = (
-            f"{name} leaves out its last {n_left} sample{text_if(n_left > 1, 's')}: drop_last "
-            "without shuffle never trains on them."
+            f"{name} leaves out its last {n_dropped} sample{text_if(n_dropped > 1, 's')}: "
+            "drop_last without shuffle never trains on them."
         )
-        outcome = Order(indices[: len(indices) - n_left], warnings=(message,) if n_left else ())
-    if not len(outcome.indices):
+        warnings = (message,) if n_dropped else ()
+        order = Order(indices[: len(indices) - n_dropped], warnings=warnings)
+    if not len(order.indices):
         raise DataError(f"{name} must hold at least 1 sample; got none.")
-    if not queries and outcome.weights is None:
-        outcome = _count_repeats(outcome)
-    return replace(outcome, size=size)
+    if not queries and order.weights is None:
+        order = _count_repeats(order)
+    return replace(order, size=size)
 
 
 def _is(sampler: Any, *kinds: type) -> bool:
@@ -88,7 +89,7 @@ def _is(sampler: Any, *kinds: type) -> bool:
 
 
 def _torch_order(sampler: Any, name: str, *, queries: bool) -> Order | None:
-    """Return the samples of torch's random samplers, which need not be asked; None for others."""
+    """Return the samples that a random sampler of torch draws from; None for other samplers."""
     if _is(sampler, RandomSampler):
         n = len(sampler.data_source)
         if queries and (sampler.replacement or sampler.num_samples < n):
@@ -124,13 +125,14 @@ def _redraw_error(sampler: Any, name: str) -> DataError:
 
 
 def _ask_sampler(sampler: Any, data: Any, name: str) -> tuple[np.ndarray, bool]:
-    """Return a sampler's indices, and whether both of two passes had them in this order."""
+    """Return a sampler's indices, and whether two passes gave them in one order; else sorted."""
 
-    def message_of(error: str) -> str:
+    def failed_message(error: str) -> str:
         return f"{name}: its sampler or Dataset raised {error} Correct it, or give the Dataset."
 
-    with user_code(message_of, DataError), _restore_sampler(sampler):
-        indices, repeated = (_one_pass(sampler, len(data), name) for _ in range(2))
+    with user_code(failed_message, DataError), _restore_sampler(sampler):
+        indices = _one_pass(sampler, len(data), name)
+        repeated = _one_pass(sampler, len(data), name)
     if len(indices) == len(repeated) and (indices == repeated).all():
         return indices, True
     if len(indices) == len(repeated) and (np.sort(indices) == np.sort(repeated)).all():
@@ -180,8 +182,8 @@ def _restore_sampler(sampler: Any) -> Iterator[None]:
         for s, attributes in states:
             vars(s).clear()
             vars(s).update(attributes)
-        for call in restorers:
-            call()
+        for restore in restorers:
+            restore()
 
 
 def _restorer(generator: Any) -> Callable[[], object]:
@@ -194,25 +196,24 @@ def _restorer(generator: Any) -> Callable[[], object]:
     return partial(generator.set_state, generator.get_state())
 
 
-def _count_repeats(outcome: Order) -> Order:
-    """Return each training sample once, with its weight where draws differ in number."""
-    values, positions, counts = np.unique(outcome.indices, return_index=True, return_counts=True)
+def _count_repeats(order: Order) -> Order:
+    """Return each training sample once, weighted by its draws where these differ in number."""
+    indices, positions, counts = np.unique(order.indices, return_index=True, return_counts=True)
     if (counts == 1).all():
-        return outcome
-    order = np.argsort(positions)
+        return order
+    by_position = np.argsort(positions)
     if (counts == counts[0]).all():
-        return Order(values[order], warnings=outcome.warnings)
+        return Order(indices[by_position], warnings=order.warnings)
     message = (
-        f"{len(values)} samples are drawn {len(outcome.indices)} times in a pass: one that is "
+        f"{len(indices)} samples are drawn {len(order.indices)} times in a pass: one that is "
         "drawn twice weighs two."
     )
-    return Order(
-        values[order], counts[order] / counts.mean(), warnings=(*outcome.warnings, message)
-    )
+    weights = counts[by_position] / counts.mean()
+    return Order(indices[by_position], weights, warnings=(*order.warnings, message))
 
 
 # Samples that are read twice, to see whether they are drawn anew.
-LOOKED_AT = 8
+N_PROBED = 8
 SEED = 0
 
 
@@ -257,7 +258,7 @@ def seed_draws(*seeds: Any) -> Iterator[None]:
 
 def fix_draws(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tuple[str, ...]]:
     """Return the Dataset if its samples never change, else one fixed draw of each and a warning."""
-    positions = np.linspace(0, len(indices) - 1, min(LOOKED_AT, len(indices))).astype(int)
+    positions = np.linspace(0, len(indices) - 1, min(N_PROBED, len(indices))).astype(int)
     probe = [indices[position] for position in positions.tolist()]
     if not _are_different(lambda i: dataset[i], probe, name):
         return dataset, ()
@@ -283,11 +284,13 @@ def collates_alike(
 
 
 def _are_different(read: Callable[[Any], Any], arguments: Sequence[Any], name: str) -> bool:
-    def message_of(error: str) -> str:
+    """Return whether a second reading of any argument gives other values than the first."""
+
+    def failed_message(error: str) -> str:
         return (
             f"{name}: its Dataset or collate function raised {error} Fix it; nothing was computed."
         )
 
-    with user_code(message_of, DataError), keep_generators():
+    with user_code(failed_message, DataError), keep_generators():
         digests = [digest_of(read(argument)) for argument in arguments]
         return digests != [digest_of(read(argument)) for argument in arguments]

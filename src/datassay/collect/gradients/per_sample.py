@@ -31,10 +31,10 @@ from datassay.collect.layers import join_samples, matrix, tensors_of, weighted_s
 from datassay.errors import ModelError
 from datassay.optional import coalesce
 
-# From the values to what each is multiplied by, once a pass.
+# From a batch's values, [b, ...], to the factors that each is multiplied by: [b, ...], one tensor
+# a backward pass.
 Cotangents = Callable[[Tensor], Iterable[Tensor]]
-# A sample's gradients in a batch and alone differ by less than this share; by that of a network
-# that computes in bfloat16.
+# Shares by which a sample's gradients in a batch and alone may differ: in float32, in bfloat16.
 APART, ROUGH = 1e-3, 0.03
 # Losses below this are rounding, in float64 too: the square of what float32 rounds at 1.
 ROUNDING = float(torch.finfo(torch.float32).eps) ** 2
@@ -57,15 +57,17 @@ class PerSample:
         direct: Collection[str] | None = None,
     ):
         """Find the layers that give factors, and check them on a batch of one or two samples."""
-        # direct: tensors that no layer may give, where blocks must be those of another object.
+        # separable: values that must not depend on other samples, instead of `values`.
+        # direct: the tensors to differentiate directly, where blocks must be another object's;
+        # None: those whose layers fail the check.
         self.model = model
         self.warnings = []  # filled by the passes
         self.blocks = blocks_of(model, parameters)
-        self._vectorised = True
+        self._can_vectorise = True  # direct tensors, by torch.func
         self._flat: set[str] = set()  # tensors whose gradients are rounding
         self._is_alone = False  # samples are differentiated one at a time
         self._apart = APART  # share by which gradients may differ from autograd's
-        self._check_apart(probe, coalesce(separable, values))
+        self._check_independence(probe, coalesce(separable, values))
         # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
         unsuitable = frozenset(self._find_unsuitable(probe, values))
@@ -81,10 +83,9 @@ class PerSample:
         batch: Any,
         cotangents: Cotangents = _ones,
     ) -> Iterator[Gradients]:
-        """Yield every sample's gradients of Σ over its values, [b, ...], of cotangent · value."""
-        # For each cotangent, one backward pass yields each block's uses: their `matrix` is
-        # [b, rows, columns]. Tensors without a known layer cost another two passes; the comparison
-        # with autograd costs two a batch.
+        """Yield for each cotangent the gradients, by sample, of the sum of cotangent · value."""
+        # Gradients are uses by block; their `matrix` is [b, rows, columns]. A cotangent costs a
+        # backward pass, and two more if tensors are direct; comparing with autograd, two a batch.
         is_single = batch_size(batch) == 1
         if self._is_alone and not is_single:
             yield from self._one_at_a_time(values, batch, cotangents)
@@ -98,8 +99,10 @@ class PerSample:
             return
         for index, (weight, gradients) in enumerate(zip(weights, recorded, strict=True)):
             gradients |= self._direct_gradients(values, batch, weight)
-            is_checked = index == 0 and not is_single
-            if is_checked and (culprit := self._find_culprit(values, batch, weight, gradients)):
+            culprit = None
+            if index == 0 and not is_single:
+                culprit = self._find_culprit(values, batch, weight, gradients)
+            if culprit is not None:
                 yield from self._one_at_a_time(values, batch, lambda _: weights, culprit[0])
                 return
             yield gradients
@@ -136,18 +139,20 @@ class PerSample:
     def _find_culprit(
         self, values: Values, batch: Any, weight: Tensor, gradients: Gradients
     ) -> tuple[str, float] | None:
-        """Return the block whose gradients, summed by random weights, are not autograd's."""
-        # Weights that differ tell apart whose gradient is whose.
+        """Return a block, by name, whose gradients are not autograd's, and their relative error."""
+        # None if there is no such block. Compared are sums over samples with random factors, which
+        # tell apart whose gradient is whose.
         draws = torch.rand(batch_size(batch), 2, generator=torch.Generator().manual_seed(0))
-        drawn = ((draws[:, 0] < 0.5).double() * 2 - 1) * (0.5 + draws[:, 1])
-        shaped = drawn.to(weight).view(-1, *[1] * (weight.ndim - 1))
-        truth = sum_gradients(self.model, self.blocks, batch, values, weight * shaped)
+        signs = (draws[:, 0] < 0.5).double() * 2 - 1
+        factors = signs * (0.5 + draws[:, 1])  # [b], ±0.5 to ±1.5
+        shaped_factors = factors.to(weight).view(-1, *[1] * (weight.ndim - 1))
+        truth = sum_gradients(self.model, self.blocks, batch, values, weight * shaped_factors)
         largest = max(float(slope.norm()) for slope in truth.values())
         for block in self.blocks:
             theirs = truth[block.name]
             ours = torch.zeros_like(theirs)
             if block.name in gradients:
-                ours = weighted_sum(gradients[block.name], drawn, block.shape[0])
+                ours = weighted_sum(gradients[block.name], factors, block.shape[0])
             distance = float((ours - theirs).norm())
             if distance > self._apart * float(theirs.norm()) + NEGLIGIBLE * largest:
                 return block.name, distance / max(1e-30, float(theirs.norm()))
@@ -156,30 +161,33 @@ class PerSample:
     def _one_at_a_time(
         self, values: Values, batch: Any, cotangents: Cotangents, culprit_name: str | None = None
     ) -> Iterator[Gradients]:
-        """Yield the same from passes over single samples; raise if samples are not independent."""
-        # culprit_name: the block for whose sake it is done, where that is news.
-        self._check_apart(batch, values)
+        """Yield what `gradients` does from passes over single samples; raise if these interact."""
+        # `culprit_name` is the block for whose sake it is done, where there is no warning of it
+        # yet.
+        self._check_independence(batch, values)
         with torch.no_grad():
             weights = list(cotangents(evaluate(self.model, batch, values)))
-        results: list[list[Gradients]] = [[] for _ in weights]
+        by_weight: list[list[Gradients]] = [[] for _ in weights]  # then by sample
         for i in range(batch_size(batch)):
             sample = _sample(batch, i)
-            slopes, recorded = self._differentiate(
+            sample_weights, recorded = self._differentiate(
                 values, sample, lambda _, i=i: [w[i : i + 1] for w in weights]
             )
-            for of_weight, slope, gradients in zip(results, slopes, recorded, strict=True):
-                of_weight.append(gradients | self._direct_gradients(values, sample, slope))
-        for index, (weight, grads) in enumerate(zip(weights, results, strict=True)):
-            blocks = [b for b in self.blocks if any(b.name in gradients for gradients in grads)]
-            joined = {
-                b.name: join_samples([g.get(b.name, []) for g in grads], b.shape[0]) for b in blocks
-            }
+            triples = zip(by_weight, sample_weights, recorded, strict=True)
+            for by_sample, weight, gradients in triples:
+                by_sample.append(gradients | self._direct_gradients(values, sample, weight))
+        for index, (weight, by_sample) in enumerate(zip(weights, by_weight, strict=True)):
+            joined = {}
+            for block in self.blocks:
+                uses = [gradients.get(block.name, []) for gradients in by_sample]
+                if any(uses):
+                    joined[block.name] = join_samples(uses, block.shape[0])
             if index == 0:
                 self._explain(self._find_culprit(values, batch, weight, joined), culprit_name)
             yield joined
 
     def _explain(self, culprit: tuple[str, float] | None, culprit_name: str | None) -> None:
-        """Raise where gradients of single samples are not autograd's either; else warn once."""
+        """Raise ModelError where gradients of single samples are wrong too; else warn."""
         if culprit and culprit[1] > ROUGH:
             raise ModelError(
                 f"gradients by {culprit[0]} are not autograd's: the network uses its weights "
@@ -199,22 +207,24 @@ class PerSample:
                 "whose first axis does not count them. Give it [samples, ...] to be faster."
             )
 
-    def _check_apart(self, batch: Any, values: Values) -> None:
-        change = _change(self.model, batch, values)
-        if change > APART and not self._only_rounds(batch, values):
-            raise ModelError(_explain_mixing(change))
+    def _check_independence(self, batch: Any, values: Values) -> None:
+        """Raise ModelError where a sample's values depend on other samples in the batch."""
+        difference = _batch_difference(self.model, batch, values)
+        if difference > APART and not self._only_rounds(batch, values):
+            raise ModelError(_explain_mixing(difference))
 
     def _only_rounds(self, batch: Any, values: Values) -> bool:
         """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
         exact = copy_network(self.model).double()
         try:
-            change = _change(exact, to_model(batch, exact), values, ROUNDING)
+            difference = _batch_difference(exact, to_model(batch, exact), values, ROUNDING)
         except ModelError:  # a loss of the user's own that takes float32 alone
             return False
-        return change <= APART
+        return difference <= APART
 
     def _find_unsuitable(self, probe: Any, values: Values) -> list[str]:
         """Return tensors whose factors are not the gradient: used elsewhere, or with other axes."""
+        # Adds what a sample's uses hold to `values_held`.
         unsuitable = []
         candidates = [block for block in self.blocks if block.layers]
         while True:
@@ -225,15 +235,16 @@ class PerSample:
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
                 unsuitable += error.block.parameters
         gradients |= self._direct_gradients(values, probe, weight)
-        uses = [use for result in gradients.values() for use in result]
-        self.values_held += sum(t.numel() for use in uses for t in tensors_of(use)) // batch_size(
-            probe
-        )
-        checked = [block for block in self.blocks if block.layers and block.name in gradients]
+        uses = [use for block_uses in gradients.values() for use in block_uses]
+        n_values = sum(t.numel() for use in uses for t in tensors_of(use))
+        self.values_held += n_values // batch_size(probe)
         unsuitable += [p for b in candidates if b.name not in gradients for p in b.parameters]
-        for i in range(batch_size(probe) if checked else 0):
-            truth = sum_gradients(self.model, checked, _sample(probe, i), values)
-            for block in checked:
+        to_check = [block for block in self.blocks if block.layers and block.name in gradients]
+        if not to_check:
+            return unsuitable
+        for i in range(batch_size(probe)):
+            truth = sum_gradients(self.model, to_check, _sample(probe, i), values)
+            for block in to_check:
                 ours = matrix(gradients[block.name], block.shape[0])[i]
                 theirs = truth[block.name]
                 # A gradient of 0 says nothing: a unit that no input reaches.
@@ -250,12 +261,12 @@ class PerSample:
         tensors = {f"inner.{b.parameters[0]}": parameters[b.parameters[0]].detach() for b in direct}
         summed = _Weighted(self.model, values)
         slopes = None
-        if self._vectorised and len(weight) > 1:
+        if self._can_vectorise and len(weight) > 1:
             try:
                 with require_gradients(list(self.model.parameters()), required=False):
                     slopes = _vmap_slopes(summed, tensors, batch, weight)
             except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
-                self._vectorised = False
+                self._can_vectorise = False
                 self.warnings.append(
                     f"{len(direct)} tensors ({direct[0].name}, ...) are differentiated one sample "
                     "at a time, since torch.func cannot vectorise the model: "
@@ -268,12 +279,15 @@ class PerSample:
         results: Gradients = {}
         for block in direct:
             slope = slopes[f"inner.{block.parameters[0]}"].reshape(-1, *block.shape)
-            results[block.name] = [slope * 0 if block.name in self._flat else slope]
+            if block.name in self._flat:
+                slope = slope * 0
+            results[block.name] = [slope]
         return results
 
 
-def _change(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) -> float:
-    """Return how far values of samples together are from those of each alone, over the largest."""
+def _batch_difference(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) -> float:
+    """Return by how much values of samples together and alone differ, relative to the largest."""
+    # floor: what is divided by at least.
     with torch.no_grad():
         joint = evaluate(model, batch, values)
         singles = (evaluate(model, _sample(batch, i), values) for i in range(batch_size(batch)))
@@ -288,12 +302,12 @@ def _change(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) 
     return float((joint - separate).abs().max() / separate.abs().max().clamp_min(floor))
 
 
-def _explain_mixing(change: float) -> str:
-    """Explain that samples are not independent, whose values together differ by such a share."""
-    if change < 10:
-        amount = f"{change:.1%}"
+def _explain_mixing(difference: float) -> str:
+    """Return a message that samples' values depend on the batch, by this relative difference."""
+    if difference < 10:
+        amount = f"{difference:.1%}"
     else:
-        amount = f"{min(change, 1e6):,.0f} times their size"
+        amount = f"{min(difference, 1e6):,.0f} times their size"
     return (
         "each sample's loss must depend on that sample alone; samples together differ "
         f"by {amount} from each alone. Take out what mixes the batch or draws at random: "
@@ -316,6 +330,7 @@ class _Weighted(nn.Module):
 
 
 def _vmap_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
+    """Return each sample's gradients by these tensors, [b, *shape] by name, by torch.func."""
     size = len(weight)
 
     def is_row(t: Tensor) -> bool:
@@ -329,6 +344,7 @@ def _vmap_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weigh
 
 
 def _loop_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
+    """Return what `_vmap_slopes` does, one sample after the other by autograd."""
     results = []
     for i in range(len(weight)):
         leaves = {name: t.clone().requires_grad_() for name, t in tensors.items()}

@@ -41,7 +41,7 @@ from datassay.optional import select_rows
 from datassay.results import result
 
 NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
-# What of a loader goes on to the loader in our order.
+# Settings of the user's loader that the loader in our order takes over.
 KEPT = ("num_workers", "timeout", "worker_init_fn", "multiprocessing_context")
 
 
@@ -66,7 +66,7 @@ class Loaded:
     is_joined: bool = False  # samples have parts that batches join in one axis
 
     def batches(self, size: int) -> Batches:
-        """Return the samples in batches of the loader's size, else `size`; indices may be ids."""
+        """Return the samples in batches of the loader's size, else `size`; ids may be indices."""
         indices = self.order.indices
         if self.is_joined:
             size = 1
@@ -104,24 +104,28 @@ class Loaded:
 
 
 class Streamed:
-    """Samples that are iterated, the same in every pass: their digest is compared each time."""
+    """Samples that are iterated, the same in every pass: their digest is compared each time.
+
+    A unit is what one step of the iteration gives: a sample or, `batched`, a batch.
+    """
 
     def __init__(self, units: Callable[[], Iterable[Any]], name: str, *, batched: bool):
-        """Read the samples, or batches, twice; raise DataError where the second pass differs."""
+        """Read the units twice; raise DataError where the second pass differs."""
         self.name = name
         self._batched = batched
         self.warnings: tuple[str, ...] = ()
         self._units = units
         self._held: list[Any] | None = None
         with keep_generators():
-            self._digest, self.n = self._pass()
+            self._digest, self.n = self._read_once()
         if not self.n:
             raise DataError(f"{name} must hold at least 1 sample; got none.")
         with seed_draws("a second pass"):  # so that what is drawn at random differs
-            digest, n = self._pass()
-        self._check(digest, n)
+            digest, n = self._read_once()
+        self._check_pass(digest, n)
 
-    def _pass(self) -> tuple[bytes, int]:
+    def _read_once(self) -> tuple[bytes, int]:
+        """Return the digest of one pass, and its number of samples."""
         sha = hashlib.sha256()
         n = 0
         for unit in _read(self._units(), self.name):
@@ -132,7 +136,8 @@ class Streamed:
                 n += 1
         return sha.digest(), n
 
-    def _check(self, digest: bytes, n: int) -> None:
+    def _check_pass(self, digest: bytes, n: int) -> None:
+        """Raise DataError where a later pass gave other samples than the first."""
         if n != self.n or digest != self._digest:
             change = "others, or in another order"
             if n != self.n:
@@ -152,7 +157,7 @@ class Streamed:
             for unit in self._in_batches(size, sha):
                 n += batch_size(unit)
                 yield with_ids(unit)
-            self._check(sha.digest(), n)
+            self._check_pass(sha.digest(), n)
 
         return Batches(
             parts, None, self.n, lambda places: self._subset(size, places), None, self.warnings,
@@ -181,12 +186,14 @@ class Streamed:
         stored = self._held
         idx = np.asarray(places, dtype=np.int64)
         ends = np.cumsum([batch_size(batch) for batch in stored])
-        indices = np.searchsorted(ends, idx, side="right")
+        batch_idx = np.searchsorted(ends, idx, side="right")  # [samples], the batch of each
+        batch_changes = np.flatnonzero(np.diff(batch_idx)) + 1
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
-            for run in np.split(np.arange(len(idx)), np.flatnonzero(np.diff(indices)) + 1):
-                batch = stored[indices[run[0]]]
-                start = ends[indices[run[0]]] - batch_size(batch)
+            for run in np.split(np.arange(len(idx)), batch_changes):  # samples of one batch
+                number = batch_idx[run[0]]
+                batch = stored[number]
+                start = ends[number] - batch_size(batch)
                 ids, fields = with_ids(batch)
                 local_idx = (idx[run] - start).tolist()
                 yield idx[run] if ids is None else ids[local_idx], rows(fields, local_idx)
@@ -200,13 +207,13 @@ Read = SampleSet | Unlabelled | Loaded | Streamed
 
 
 def batches(data: Any, size: int, name: str = "train", *, integers: bool = False) -> Batches:
-    """Return samples of any kind in batches, in their order."""
+    """Return samples of any kind in batches, in their order; `integers`: x as int64."""
     if isinstance(data, Unlabelled):
         labelled = batches(data.samples, size, name, integers=integers)
         return _drop_targets(labelled)
     if isinstance(data, SampleSet):
         return Batches(
-            lambda: _in_arrays(data, size, integers),
+            lambda: _tensor_batches(data, size, integers),
             data.ids,
             len(data),
             lambda places: batches(data.subset(np.array(places)), size, name, integers=integers),
@@ -234,8 +241,10 @@ def samples_or_batches(
         return _open(data, name, queries=queries)
     if isinstance(data, list | Dataset) and _is_batchlike(data, name):
         return _open(data, name, queries=queries)
-    if queries and (outcome := read_unlabelled(data, name, reference)) is not None:
-        return Unlabelled(outcome)
+    if queries:
+        unlabelled = read_unlabelled(data, name, reference)
+        if unlabelled is not None:
+            return Unlabelled(unlabelled)
     messages: tuple[str, ...] = ()
     if isinstance(data, Dataset) and isinstance(data, Sized) and len(data):
         data, messages = fix_draws(data, range(len(data)), name)
@@ -278,6 +287,7 @@ def _open(data: Any, name: str, *, queries: bool) -> Loaded | Streamed:
 
 
 def _open_loader(loader: DataLoader, name: str, *, queries: bool) -> Loaded | Streamed:
+    """Return a loader's samples in its sampler's order; streamed if only it can read them."""
     is_custom = type(loader).__iter__ is not DataLoader.__iter__
     is_custom = is_custom and not type(loader).__module__.startswith("accelerate.")
     if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None or is_custom:
@@ -301,30 +311,31 @@ def _load(
     name: str,
     settings: Mapping[str, Any] = NO_SETTINGS,
 ) -> Loaded | Streamed:
-    """Return a data set read by position; streamed if batches do not follow from samples."""
+    """Return a Dataset read by position; streamed if its collate function draws at random."""
     indices = order.indices.tolist()
     dataset, notes = fix_draws(dataset, indices, name)
     example = dataset[indices[0]]
     has_ids = isinstance(example, Mapping) and any(field in example for field in ID_FIELDS)
-    outcome = Loaded(dataset, order, collate, name, has_ids, settings, (*order.warnings, *notes))
+    loaded = Loaded(dataset, order, collate, name, has_ids, settings, (*order.warnings, *notes))
     if collates_alike(collate, dataset, indices, name):
         probe = [dataset[i] for i in indices[:2]]
-        if batch_size(with_ids(collate(probe))[1]) == len(probe):
-            return outcome
+        _, batch = with_ids(collate(probe))
+        if batch_size(batch) == len(probe):
+            return loaded
         note = (
             f"{name} joins the parts of its samples in one axis, as the nodes of graphs are: "
             "samples are taken one at a time."
         )
-        return replace(outcome, is_joined=True, warnings=(*outcome.warnings, note))
+        return replace(loaded, is_joined=True, warnings=(*loaded.warnings, note))
     if order.weights is not None:
         raise DataError(
             f"{name} must give the same batch of the same samples; its collate function draws at "
             "random, and its sampler weighs samples. Collate once, into a list of samples."
         )
-    batches_held = [batch for _, batch in outcome.batches(order.size or 32).parts()]  # drawn once
-    stream = Streamed(lambda: batches_held, name, batched=True)
+    drawn_batches = [batch for _, batch in loaded.batches(order.size or 32).parts()]  # once
+    stream = Streamed(lambda: drawn_batches, name, batched=True)
     stream.warnings = (
-        *outcome.warnings,
+        *loaded.warnings,
         f"{name}'s collate function draws at random, as masking does: one draw of each batch is "
         "taken, the same in every pass, and held in memory.",
     )
@@ -333,39 +344,42 @@ def _load(
 
 def _read(units: Iterable[Any], name: str) -> Iterator[Any]:
     """Yield each unit; what the user's Dataset or collate function raises becomes one line."""
+    n_read = 0
 
-    def message_of(error: str) -> str:
+    def failed_message(error: str) -> str:
         return (
-            f"{name}: at batch {count} its Dataset or collate function raised {error} Correct it; "
+            f"{name}: at batch {n_read} its Dataset or collate function raised {error} Correct it; "
             "nothing was kept."
         )
 
-    count = 0
     end = object()
-    with user_code(message_of, DataError):
+    with user_code(failed_message, DataError):
         iterator = iter(units)
     while True:
-        with user_code(message_of, DataError):
+        with user_code(failed_message, DataError):
             unit = next(iterator, end)
         if unit is end:
             return
         yield unit
-        count += 1
+        n_read += 1
 
 
-def _in_arrays(samples: SampleSet, size: int, integers: bool) -> Iterator[tuple[np.ndarray, Any]]:
+def _tensor_batches(
+    samples: SampleSet, size: int, integers: bool
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Yield (ids, (x, y)) in batches of `size` rows, x as int64 or else as floats."""
     for start in range(0, len(samples), size):
         rows = slice(start, start + size)
         x = torch.tensor(np.asarray(samples.x[rows]))  # a copy: networks may work in place
-        if integers or not x.is_floating_point():
-            if integers:
-                x = x.long()
-            else:
-                x = x.float()
+        if integers:
+            x = x.long()
+        elif not x.is_floating_point():
+            x = x.float()
         yield samples.ids[rows], (x, torch.tensor(np.asarray(samples.y[rows])))
 
 
 def _drop_targets(labelled: Batches) -> Batches:
+    """Return batches (x, y) as (x,)."""
     subset = labelled.subset
     assert subset is not None
     return replace(

@@ -13,7 +13,7 @@ from datassay.collect.gradients.blocks import Block
 from datassay.collect.layers import Given, Use, kind_of, unfold
 from datassay.errors import ModelError
 
-# By the name of a block, the uses of its weights.
+# The uses of each block's weights, by its name: their sum over uses is the gradient.
 Gradients = dict[str, list[Use]]
 
 
@@ -31,20 +31,21 @@ class UnfitError(ModelError):
 class Recording:
     """Hooks that keep each layer's inputs and its outputs' gradients."""
 
-    def __init__(self, model: nn.Module, blocks: list[Block], size: int):
+    def __init__(self, model: nn.Module, blocks: list[Block], n_samples: int):
         self._model = model
-        self._size = size
+        self._n_samples = n_samples
         self._blocks = {layer: block for block in blocks for layer in block.layers}
+        # Of each call of a layer, its block and the map from its output's gradient to a use.
         self._calls: list[tuple[Block, Given]] = []
-        self._gradients: dict[int, Tensor] = {}
-        self._leaves: list[Tensor] = []
+        self._gradients: dict[int, Tensor] = {}  # by outputs, by the call's position
+        self._leaves: list[Tensor] = []  # outputs before which nothing is differentiated
         self._hooks: list[Any] = []
         self.expanded: Block | None = None  # the last whose single row stands for all samples
 
     def __enter__(self) -> Recording:
         for name, block in self._blocks.items():
             layer = self._model.get_submodule(name)
-            hook = partial(self._note, block)
+            hook = partial(self._record_call, block)
             # Before any hook of the user's that changes the output.
             self._hooks.append(layer.register_forward_hook(hook, prepend=True, with_kwargs=True))
         return self
@@ -53,8 +54,10 @@ class Recording:
         for hook in self._hooks:
             hook.remove()
 
-    def _note(self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any) -> Any:
-        """Record a layer's call: its input now, and its output's gradient once that is known."""
+    def _record_call(
+        self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any
+    ) -> Any:
+        """Record a layer's input now, and its output's gradient once known; return the output."""
         if not torch.is_grad_enabled():  # no part of what is differentiated
             return output
         if args:
@@ -64,8 +67,9 @@ class Recording:
         index = len(self._calls)
         kind = kind_of(layer)
         assert kind is not None
-        if isinstance(layer, nn.Embedding) and len(x) == 1 < self._size:  # positions, say
-            x, output = (t.expand(self._size, *t.shape[1:]) for t in (x, output))
+        if isinstance(layer, nn.Embedding) and len(x) == 1 < self._n_samples:  # positions, say
+            x = x.expand(self._n_samples, *x.shape[1:])
+            output = output.expand(self._n_samples, *output.shape[1:])
             self.expanded = block
         # A copy: the network may go on to change this tensor in place.
         x = x.detach().clone()
@@ -73,7 +77,8 @@ class Recording:
         dtype = next(layer.parameters()).dtype
         if x.is_floating_point():
             x = x.to(dtype)
-        self._calls.append((block, _call_layer(block, kind, layer, x, self._size, block.has_bias)))
+        to_use = _call_layer(block, kind, layer, x, self._n_samples, block.has_bias)
+        self._calls.append((block, to_use))
         if not output.requires_grad:  # nothing before it is differentiated: start here
             leaf = output.detach().requires_grad_()
             self._leaves.append(leaf)
@@ -86,7 +91,8 @@ class Recording:
         self._gradients[index] = gradient.to(dtype)
 
     def differentiate(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
-        """Run one backward pass, and return each block's uses."""
+        """Return each block's uses from one backward pass of Σ weight · value."""
+        # `keep`: whether another pass follows.
         self._gradients.clear()
         results: Gradients = {}
         if values.requires_grad and self._leaves:
@@ -94,17 +100,18 @@ class Recording:
         for index, (block, to_use) in enumerate(self._calls):
             if index in self._gradients:
                 use = _call_layer(block, to_use, self._gradients[index])
-                results.setdefault(block.name, []).append(
-                    _call_layer(block, unfold, use, self._size)
-                )
-        if not results and self._blocks:  # no gradient reaches any: readers count samples by one
+                use = _call_layer(block, unfold, use, self._n_samples)
+                results.setdefault(block.name, []).append(use)
+        if not results and self._blocks:
+            # No gradient reaches any layer. One block of zeros tells readers how many samples.
             block = next(iter(self._blocks.values()))
             weights = self._model.get_parameter(block.parameters[0])  # whose type the others have
-            results[block.name] = [weights.new_zeros(self._size, *block.shape)]
+            results[block.name] = [weights.new_zeros(self._n_samples, *block.shape)]
         return results
 
 
 def _call_layer(block: Block, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of a layer's tensors; raise UnfitError where their shapes do not suit it."""
     try:
         return call(*arguments)
     except (RuntimeError, IndexError, ValueError) as error:

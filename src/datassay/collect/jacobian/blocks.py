@@ -15,7 +15,7 @@ class DenseFactors:
 
     inputs: Float[Tensor, "n n_in"]  # A
     gradients: Float[Tensor, "n k n_out"]  # Δ, which is the bias's own Jacobian
-    bias: bool  # whether the layer trains one
+    has_bias: bool  # whether the layer trains one
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ Block = DenseFactors | Float[Tensor, "_ _ _"]
 def map_block(block: Block, change: Callable[[Tensor], Tensor]) -> Block:
     """Apply a change to each of a block's tensors, [n, ...]; return a block of the same kind."""
     if isinstance(block, DenseFactors):
-        return DenseFactors(change(block.inputs), change(block.gradients), block.bias)
+        return DenseFactors(change(block.inputs), change(block.gradients), block.has_bias)
     return change(block)
 
 

@@ -23,7 +23,7 @@ def network_inputs(
     *,
     integers: bool | None = None,
 ) -> Num[Tensor, "n ..."]:
-    """Copy samples as a network takes them: to its device, in that precision or int64."""
+    """Return a copy of samples as a network takes them: on its device, as `dtype` or int64."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     if integers is None:
         integers = takes_integers(model, x[:1])
@@ -34,7 +34,7 @@ def network_inputs(
 def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) -> bool:
     """Return whether a network runs on int64 and fails on floats, as for ids of tokens."""
     # The first layers decide, not the type in which the samples are kept. False also where it fails
-    # on both, unless it then asks for integers.
+    # on both, unless its error on floats asks for integers.
     if model.training:  # which would move the statistics of batch norm
         model = copy_network(model).eval()
     values = torch.as_tensor(x)
@@ -43,8 +43,10 @@ def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) 
     is_whole = not values.is_floating_point() or bool((values == values.floor()).all())
     if not error or not is_whole:
         return False
-    asks = any(word in error.lower() for word in LOOKED_UP)
-    return asks or not _failure(model, values.to(weight.device, torch.int64, copy=True))
+    asks_for_integers = any(word in error.lower() for word in LOOKED_UP)
+    return asks_for_integers or not _failure(
+        model, values.to(weight.device, torch.int64, copy=True)
+    )
 
 
 def _failure(model: nn.Module, x: Tensor) -> str:
@@ -58,7 +60,7 @@ def _failure(model: nn.Module, x: Tensor) -> str:
 
 
 def check_device(device: str) -> str:
-    """Raise SettingError for a device that is no "cpu", "cuda" or "cuda:1", or not found here."""
+    """Return the device; raise SettingError unless it is "cpu", "cuda" or "cuda:1" and here."""
     check_device_name(device)
     requested = torch.device(device)
     count = torch.cuda.device_count()

@@ -15,7 +15,7 @@ from torch import Tensor
 from datassay.collect.jacobian.blocks import Block, DenseFactors, map_block
 
 Outputs = Literal["joint", "averaged"]
-# Of some columns of the Jacobians in float64: more of them, and writing them takes longer.
+# Bytes of float64 Jacobians that are multiplied at once; more of them are slower to write.
 PART_BYTES = 2**25
 
 
@@ -27,9 +27,10 @@ def kernel(
     *,
     device: str = "cpu",
 ) -> Float[Tensor, "rows columns"]:
-    """Compute Θ = Σ over tensors of J_left J_rightᵀ, in float64, of n and m samples.
+    """Return Θ = Σ over tensors of J_lhs J_rhsᵀ, in float64, of n and m samples.
 
-    A dense layer contributes (A Aᵀ + 1) ⊙ (Δ Δᵀ), the + 1 only where it has a bias.
+    A dense layer contributes (A Aᵀ + 1) ⊙ (Δ Δᵀ), A being its inputs and Δ its output gradients,
+    the + 1 only where it has a bias.
 
     Returns:
         "joint": [n k, m k], row i k + a for output a of sample i. "averaged": [n, m], the mean over
@@ -53,52 +54,52 @@ def kernel(
             assert isinstance(block, Tensor) and isinstance(right_block, Tensor)
             _add_product(result, block, right_block, panel, max_bytes, device)
             continue
-        common = _common_product(block, right_block, width, device)
+        gram = _common_gram(block, right_block, width, device)
         inputs = right_block.inputs.to(device).double()
         gradients = None
-        if common is None:
+        if gram is None:
             gradients = _rows(right_block.gradients, width, device)
         for start in range(0, n, panel):
             rows = slice(start, start + panel)
-            _add_panel(
-                result[rows],
-                map_block(block, lambda t, index=rows: t[index]),
-                inputs,
-                gradients,
-                common,
-            )
+            left_part = map_block(block, lambda t, index=rows: t[index])
+            _add_panel(result[rows], left_part, inputs, gradients, gram)
     return result.reshape(n * width, m * width)
 
 
 def _add_product(
     total: Tensor, lhs: Tensor, rhs: Tensor, panel: int, max_bytes: int, device: str
 ) -> None:
-    """Add products of full Jacobians to `total`, [n, width, m, width], columns by columns."""
+    """Add lhs rhsᵀ of full Jacobians, [·, k, size], to `total`, [n, width, m, width]."""
+    # In parts of `step` columns and `panel` rows; the mean over outputs where width is 1.
     k = lhs.shape[1]
     width = total.shape[1]
-    flat = [t.reshape(len(t), width, -1) for t in (lhs, rhs)]
-    columns = min(max_bytes, PART_BYTES) // (8 * width * max(len(lhs), len(rhs)))
-    step = max(1, int(columns))
-    for start in range(0, flat[0].shape[2], step):
-        a, b = (t[..., start : start + step].to(device).double() for t in flat)
-        b = b.flatten(0, 1).T
+    flat_lhs = lhs.reshape(len(lhs), width, -1)
+    flat_rhs = rhs.reshape(len(rhs), width, -1)
+    n_columns = min(max_bytes, PART_BYTES) // (8 * width * max(len(lhs), len(rhs)))
+    step = max(1, int(n_columns))
+    for start in range(0, flat_lhs.shape[2], step):
+        columns = slice(start, start + step)
+        lhs_part = flat_lhs[..., columns].to(device).double()
+        rhs_part = flat_rhs[..., columns].to(device).double().flatten(0, 1).T
         for begin in range(0, len(lhs), panel):
             rows = slice(begin, begin + panel)
-            product = (a[rows].flatten(0, 1) @ b).view(total[rows].shape)
+            product = (lhs_part[rows].flatten(0, 1) @ rhs_part).view(total[rows].shape)
             total[rows].add_(product.to(total.device), alpha=width / k)
 
 
 def _add_panel(
-    total: Tensor, lhs: Block, inputs: Tensor, gradients: Tensor | None, common: Tensor | None
+    total: Tensor, lhs: Block, inputs: Tensor, gradients: Tensor | None, gram: Tensor | None
 ) -> None:
-    """Add one dense layer's products, from the right's A and Δ or a common Δ Δᵀ, to `total`."""
+    """Add a dense layer's (A Aᵀ + 1) ⊙ (Δ Δᵀ) to `total`, [panel, width, m, width]."""
+    # `inputs` and `gradients` are A and Δ of the right side. `gram`: Δ Δᵀ, where all samples share
+    # one Δ; `gradients` is None then.
     assert isinstance(lhs, DenseFactors)
     k = lhs.gradients.shape[1]
     width = total.shape[1]
     device = inputs.device
-    scale = (lhs.inputs.to(device).double() @ inputs.T).add_(float(lhs.bias))[:, None, :, None]
-    if common is not None:
-        product = common[None, :, None] * scale
+    scale = (lhs.inputs.to(device).double() @ inputs.T).add_(float(lhs.has_bias))[:, None, :, None]
+    if gram is not None:
+        product = gram[None, :, None] * scale
     else:
         assert gradients is not None
         product = (_rows(lhs.gradients, width, device) @ gradients.T).view(total.shape).mul_(scale)
@@ -106,18 +107,16 @@ def _add_panel(
 
 
 def _rows(gradients: Tensor, width: int, device: str | torch.device) -> Float[Tensor, "rows size"]:
+    """Return gradients, [n, k, n_out], in float64 with `width` rows per sample: k or 1."""
     return gradients.to(device).double().reshape(len(gradients) * width, -1)
 
 
-def _common_product(lhs: DenseFactors, rhs: DenseFactors, width: int, device: str) -> Tensor | None:
+def _common_gram(lhs: DenseFactors, rhs: DenseFactors, width: int, device: str) -> Tensor | None:
     """Return Δ Δᵀ, [width, width], if all samples have one output gradient Δ; else None."""
-    # So it is in the last layer, the dearest of many outputs. A few samples mostly tell; on a
-    # device all are compared at once, since each comparison is waited for.
+    # So it is in the last layer, the dearest of many outputs. On the processor the first 32 samples
+    # mostly tell; on a device all are compared at once, since each comparison is waited for.
     for gradients in (lhs.gradients, rhs.gradients):
-        if gradients.is_cpu:
-            size = 32
-        else:
-            size = len(gradients)
+        size = 32 if gradients.is_cpu else len(gradients)
         if not all(bool((g == gradients[:1]).all()) for g in gradients.split(size)):
             return None
     return _rows(lhs.gradients[:1], width, device) @ _rows(rhs.gradients[:1], width, device).T
@@ -129,8 +128,8 @@ def _gradients_of(block: Block) -> Float[Tensor, "n k size"]:
     return block
 
 
-# Of the landmarks' kernel, what is left of a diagonal entry below this share of the largest
-# eigenvalue is left out: it is rounding, and dividing by its root would make features of it.
+# The landmarks' Cholesky decomposition ends where what remains of each diagonal entry is below this
+# share of the largest eigenvalue: that is rounding, of which dividing by its root makes features.
 RANK_CUT = 1e-12
 
 
@@ -139,14 +138,15 @@ class Landmarks:
     """Samples from which the kernel is approximated (Nyström)."""
 
     blocks: Mapping[str, Block]
-    pivots: Int[Tensor, " rank"]  # the landmarks that the others add nothing to
+    pivots: Int[Tensor, " rank"]  # positions of landmarks; the others add nothing to these
     root: Float[Tensor, "rank rank"]  # upper, rootᵀ root the pivots' kernel
     device: str = "cpu"  # where products with them are computed
 
     def features(self, blocks: Mapping[str, Block]) -> Float[Tensor, "rows m"]:
-        """Compute Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn, [rows, m]: a kernel and rows m² operations."""
+        """Return Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn for n samples and m landmarks."""
+        # Its last m − rank columns are 0. Cost: the kernel Θ_nm and n m² operations.
         columns = kernel(dict(blocks), dict(self.blocks), "averaged", device=self.device)
-        result = torch.zeros_like(columns)  # without a feature of what the pivots lack
+        result = torch.zeros_like(columns)
         pivoted = columns[:, self.pivots]
         rank = len(self.pivots)
         result[:, :rank] = torch.linalg.solve_triangular(self.root, pivoted, upper=True, left=False)
@@ -154,20 +154,21 @@ class Landmarks:
 
 
 def landmarks(blocks: Mapping[str, Block], *, device: str = "cpu") -> Landmarks:
-    """Turn samples into landmarks (Nyström; Williams and Seeger 2001), by kernel pivots."""
+    """Return samples as landmarks, with their kernel's pivots (Nyström; Williams, Seeger 2001)."""
     # A pivoted Cholesky decomposition takes a thirtieth of the operations of an eigenproblem.
     theta = kernel(dict(blocks), dict(blocks), "averaged", device=device)
     theta = (theta + theta.T) / 2
     largest = float(theta.abs().sum(1).max())  # at least the largest eigenvalue
-    factored: Any = get_lapack_funcs("pstrf", (theta.numpy(),))
-    root, order, rank, _ = factored(theta.numpy(), tol=RANK_CUT * largest)
-    pivots = torch.from_numpy(order[:rank].astype(np.int64) - 1).to(device)
+    pivoted_cholesky: Any = get_lapack_funcs("pstrf", (theta.numpy(),))
+    root, order, rank, _ = pivoted_cholesky(theta.numpy(), tol=RANK_CUT * largest)
+    pivots = torch.from_numpy(order[:rank].astype(np.int64) - 1).to(device)  # LAPACK counts from 1
     upper = np.ascontiguousarray(np.triu(root[:rank, :rank]))
     moved = {name: map_block(block, lambda t: t.to(device)) for name, block in blocks.items()}
     return Landmarks(moved, pivots, torch.from_numpy(upper).to(device), device)
 
 
 def landmark_positions(ids: np.ndarray, n_landmarks: int, seed: int) -> Int[np.ndarray, " m"]:
-    """Draw landmarks by id: return ascending positions, whatever the order of the rows."""
+    """Draw samples by id, so that the rows' order does not matter; return ascending positions."""
     by_id = np.argsort(ids, kind="stable")
-    return np.sort(by_id[np.random.default_rng(seed).permutation(len(ids))[:n_landmarks]])
+    drawn = np.random.default_rng(seed).permutation(len(ids))[:n_landmarks]
+    return np.sort(by_id[drawn])

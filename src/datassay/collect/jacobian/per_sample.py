@@ -52,7 +52,9 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def typed_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """Return a frozen copy whose layers take numbers of any type, which a network's code may set.
+    """Return a frozen copy whose layers convert their inputs to their weights' type.
+
+    So it runs in `dtype` although the network's own code may set another.
 
     Args:
         model: as in `frozen_copy`.
@@ -77,14 +79,17 @@ def _match_type(module: nn.Module, args: tuple) -> tuple:
     weight = next(module.parameters(recurse=False))
     if torch.is_autocast_enabled(weight.device.type):
         return args
-    return tuple(
-        value.to(weight.dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
-        for value in args
-    )
+
+    def convert(value: object) -> object:
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value.to(weight.dtype)
+        return value
+
+    return tuple(map(convert, args))
 
 
 def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
-    """Find the dense layers whose Jacobian factors: weights used once, on one vector per sample.
+    """Return which layers' Jacobians are collected as factors: those used once, on one vector.
 
     Args:
         model: the network, in evaluation mode.
@@ -106,7 +111,8 @@ def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
     factored = {n: m for n, m in model.named_modules() if type(m) in {nn.Linear, nn.Conv2d}}
     with ExitStack() as hooks:
         for n, m in factored.items():  # before any hook of the user's that changes the output
-            hooks.enter_context(m.register_forward_hook(partial(_note, calls, n), prepend=True))
+            hook = partial(_record_call, calls, n)
+            hooks.enter_context(m.register_forward_hook(hook, prepend=True))
         output = one_output(model, x)
     if not output.requires_grad:
         raise ModelError(
@@ -114,43 +120,45 @@ def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
             "Take torch.no_grad and detach out of its forward."
         )
     in_order = {n: calls[n] for n in factored if n in calls}
-    return replace(_split_parameters(model, in_order, output), integers=not x.is_floating_point())
+    return replace(
+        _split_parameters(model, in_order, output), takes_integers=not x.is_floating_point()
+    )
 
 
-def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor) -> None:
+def _record_call(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor) -> None:
     """Record a layer's input shape, its output and its graph node, if the input is positional."""
     if args:  # an operation in place on the output would change what it came of
         calls[name] = (args[0].shape, output, output.grad_fn)
 
 
 def _split_parameters(model, calls, output) -> Layers:
-    """Return which layers' Jacobians are products of two factors, and which are in full."""
-    uses = _uses(output)
-    trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    """Return the layers; `calls` are module name → (input shape, output, its graph node)."""
+    uses = _count_uses(output)
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
     dense = {}
     convolutions = {}
     last_layer = ""
-    for name, (shape, result, made_by) in calls.items():
+    for name, (shape, result, node) in calls.items():
         m = model.get_submodule(name)
         params = {parameter_name(name, n): p for n, p in m.named_parameters()}
         # Used a second time (the layer itself, tied weights, a functional call), or on several
         # vectors per sample, the Jacobian is a sum of products and no longer factors.
-        if not params.keys() <= trains.keys() or any(uses[id(p)] != 1 for p in params.values()):
+        if not params.keys() <= trained.keys() or any(uses[id(p)] != 1 for p in params.values()):
             continue
         if isinstance(m, nn.Linear) and shape == (1, m.in_features):
             dense[name] = (m.in_features, m.out_features, m.bias is not None)
-            if result is output and made_by is output.grad_fn:
+            if result is output and node is output.grad_fn:  # and was not changed in place
                 last_layer = name
         if isinstance(m, nn.Conv2d) and (len(shape), shape[0]) == (4, 1):
             # torch.nn.functional.unfold gives what the kernel sees: all channels, zeros around.
             if m.groups == 1 and m.padding_mode == "zeros" and not isinstance(m.padding, str):
                 convolutions[name] = tuple(result.shape[1:])
     covered = {parameter_name(n, p) for n in dense for p in ("weight", "bias")}
-    direct = {n: p.numel() for n, p in trains.items() if n not in covered}
+    direct = {n: p.numel() for n, p in trained.items() if n not in covered}
     return Layers(dense, direct, output.shape[1], convolutions, last_layer)
 
 
-def _uses(output: Tensor) -> Counter[int]:
+def _count_uses(output: Tensor) -> Counter[int]:
     """Count how often each parameter, by its id, enters the graph of this output."""
     uses: Counter[int] = Counter()
     waiting = [output.grad_fn]
@@ -167,17 +175,18 @@ def _uses(output: Tensor) -> Counter[int]:
     return uses
 
 
-def mixing(k: int, number: int) -> Float[Tensor, "k number"]:
-    """Return fixed random signs M: ‖f M‖² is ‖f‖² in the mean, up to ± √(2 / number)."""
-    signs = torch.randint(0, 2, (k, number), generator=torch.Generator().manual_seed(k))
-    return (2.0 * signs.double() - 1) / number**0.5
+def mixing(k: int, n_mixtures: int) -> Float[Tensor, "k n_mixtures"]:
+    """Return M, fixed random signs / √n_mixtures: ‖f M‖² is ‖f‖² in the mean ± √(2/n_mixtures)."""
+    signs = torch.randint(0, 2, (k, n_mixtures), generator=torch.Generator().manual_seed(k))
+    return (2.0 * signs.double() - 1) / n_mixtures**0.5
 
 
 def jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], mixtures: int = 0
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Return f₀, [n, k], dense layers' factors, and other parameters' Jacobians [n, k, size]."""
-    # mixtures: where set, Jacobians are of so many mixtures of the outputs, of equal mean square.
+    # mixtures: how many random mixtures of the outputs, of equal mean square, stand for these in
+    # the Jacobians; 0: none.
     outputs, blocks = factored_jacobian(model, layers, x, mixtures)
     return outputs, {
         name: block.product if isinstance(block, ConvolutionFactors) else block
@@ -191,22 +200,25 @@ def factored_jacobian(
     """Return `jacobian` with convolutions' weights as factors, for `project` to choose from."""
     # Cost: a forward pass per sample, and k backward passes to the layers' outputs alone.
     parameters = {n: p.detach() for n, p in model.named_parameters()}
-    tapped_names = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
-    direct = {n: parameters[n] for n in layers.direct if n not in tapped_names}
+    conv_names = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
+    direct = {n: parameters[n] for n in layers.direct if n not in conv_names}
     fixed = {n: p for n, p in parameters.items() if n not in direct} | dict(model.named_buffers())
     shapes = {n: (n_out,) for n, (_, n_out, _) in layers.dense.items()} | layers.convolutions
     # With the batch axis of the one sample: nothing is left to add up over it.
     weight = next(iter(parameters.values()))
     taps = {n: weight.new_zeros(1, *shape) for n, shape in shapes.items()}
-    mix = torch.eye(layers.n_outputs, dtype=weight.dtype, device=weight.device)
+    # [k or mixtures, k]: each row is a combination of the outputs to differentiate.
+    combinations = torch.eye(layers.n_outputs, dtype=weight.dtype, device=weight.device)
     if mixtures:
-        mix = mixing(layers.n_outputs, mixtures).T * (mixtures / layers.n_outputs) ** 0.5
-    tapped = _Tapped(model, fixed, layers.last_layer, mix.to(weight))
+        signs = mixing(layers.n_outputs, mixtures).T
+        combinations = signs * (mixtures / layers.n_outputs) ** 0.5
+    tapped = _Tapped(model, fixed, layers.last_layer, combinations.to(weight))
     if layers.unvectorized:
         differentiate = tapped.differentiate_alone
     else:
         differentiate = tapped.differentiate
     (by_direct, by_tap), (outputs, inputs) = differentiate(direct, taps, x)
+    # Without the axis of the one sample.
     inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
     by_name: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
@@ -224,90 +236,95 @@ def factored_jacobian(
 
 
 Tensors = dict[str, Tensor]  # by name
-# By parameters and by taps; and the outputs with the inputs of tapped layers.
+# (by parameters, by taps), (outputs, inputs of tapped layers).
 Derivatives = tuple[tuple[Tensors, Tensors], tuple[Tensor, Tensors]]
 
 
 class _Tapped:
-    """A network with taps, whose mixed outputs are differentiated by parameters and taps."""
+    """A network with taps; combinations of its outputs are differentiated by weights and taps."""
 
-    def __init__(self, model: nn.Module, fixed: Tensors, last_layer: str, mix: Tensor):
+    def __init__(self, model: nn.Module, fixed: Tensors, last_layer: str, combinations: Tensor):
         self._model = model
         self._fixed = fixed
-        self._last = last_layer
-        self._mix = mix
-        self._running: list[str] = []
+        self._last_layer = last_layer
+        self._combinations = combinations
+        self._running: list[str] = []  # names of the layers that run, the innermost last
 
     def _run(
         self, direct: Tensors, taps: Tensors, sample: Tensor
     ) -> tuple[Tensor, tuple[Tensor, Tensors]]:
         """Return what is differentiated of a sample, its outputs, and the tapped layers' inputs."""
+        # Differentiated is the last layer's input where that layer is known, else the combinations.
         with _add_taps(self._model, taps, self._running) as inputs, keep_activations():
             # A copy: the network may change its input in place.
             tensors = {**self._fixed, **direct}
             output = functional_call(self._model, tensors, (sample[None].clone(),))[0]
-        if self._last:
-            mixed = inputs[self._last][0]
+        if self._last_layer:
+            differentiated = inputs[self._last_layer][0]
         else:
-            mixed = self._mix.to(output) @ output
-        return mixed, (output, inputs)
+            differentiated = self._combinations.to(output) @ output
+        return differentiated, (output, inputs)
 
     def differentiate(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
-        """Differentiate all samples and mixtures together."""
+        """Return derivatives, [n, k, ...], outputs and inputs of all samples together."""
         with user_code(partial(_vectorising_error, self._running)), plain_attention():
             return vmap(self._differentiate_one, (None, None, 0))(direct, taps, x)
 
     def _differentiate_one(self, direct: Tensors, taps: Tensors, sample: Tensor) -> Derivatives:
-        """Return the derivatives of one sample's mixed outputs, from the last layer's input on."""
-        if not self._last:
+        """Return the derivatives of one sample's combinations of outputs."""
+        if not self._last_layer:
             return jacrev(self._run, argnums=(0, 1), has_aux=True)(direct, taps, sample)
 
-        # From the last layer's input on: its weight is what k identical products would give. Of
-        # numbers: to start from a vector, autograd imports sympy for a second.
-        def along(vector):
-            def number(direct, taps):
+        # Backwards from the last layer's input: the gradient of a combination by it is a row of
+        # combinations · weight. As scalars: to start from a vector, autograd imports sympy for a
+        # second.
+        def gradient_along(row):
+            def scalar(direct, taps):
                 hidden, aux = self._run(direct, taps, sample)
-                return (hidden * vector).sum(), aux
+                return (hidden * row).sum(), aux
 
-            return grad(number, argnums=(0, 1), has_aux=True)(direct, taps)
+            return grad(scalar, argnums=(0, 1), has_aux=True)(direct, taps)
 
-        vectors = self._mix @ self._fixed[parameter_name(self._last, "weight")]
-        (by_direct, by_tap), (outputs, inputs) = vmap(along)(vectors)
+        weight = self._fixed[parameter_name(self._last_layer, "weight")]
+        (by_direct, by_tap), (outputs, inputs) = vmap(gradient_along)(self._combinations @ weight)
         aux = outputs[0], {name: values[0] for name, values in inputs.items()}  # all the same
-        by_tap[self._last] = self._mix[:, None]
+        by_tap[self._last_layer] = self._combinations[:, None]
         return (by_direct, by_tap), aux
 
     def differentiate_alone(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
-        """Differentiate one sample and mixture after the other by autograd, as any layer can be."""
+        """Return what `differentiate` does, one sample and output after the other by autograd."""
+        # So any layer can be differentiated, but without taps.
         assert not taps, "another sample may use a layer twice, or not at all"
-        jacobians = []
+        jacobians = []  # by sample, then by tensor: [k, *shape]
         outputs = []
         for sample in x:
             leaves = {name: t.clone().requires_grad_() for name, t in direct.items()}
-            slopes_of = partial(torch.autograd.grad, inputs=list(leaves.values()))
+            gradients_of = partial(
+                torch.autograd.grad, inputs=list(leaves.values()),
+                retain_graph=True, allow_unused=True, materialize_grads=True,
+            )  # fmt: skip
             with torch.enable_grad():
-                mixed, (output, _) = self._run(leaves, {}, sample)
-                by_mixture = [
-                    slopes_of(value, retain_graph=True, allow_unused=True, materialize_grads=True)
-                    for value in mixed
-                ]
-            by_tensor = zip(*by_mixture, strict=True)
-            jacobians.append([torch.stack([s.to_dense() for s in slopes]) for slopes in by_tensor])
+                combined, (output, _) = self._run(leaves, {}, sample)
+                by_output = [gradients_of(value) for value in combined]
+            by_tensor = zip(*by_output, strict=True)
+            jacobians.append([torch.stack([g.to_dense() for g in rows]) for rows in by_tensor])
             outputs.append(output.detach())
         by_parameter = map(torch.stack, zip(*jacobians, strict=True))
         return (dict(zip(direct, by_parameter, strict=True)), {}), (torch.stack(outputs), {})
 
 
-def check_vectorized(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..."]) -> Layers:
-    """Return the layers; all of them directly where torch.func cannot take samples together."""
+def vectorizable_layers(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..."]) -> Layers:
+    """Return the layers; if torch.func cannot batch over samples, with every weight direct."""
     if layers.unvectorized:
         return layers
     probe = x[:3]
-    try:  # numbers of samples and of mixtures that differ: torch may mix up equal ones
-        factored_jacobian(model, layers, probe, len(probe) + 1)
+    n_mixtures = len(probe) + 1  # not the number of samples: torch may mix up equal sizes
+    try:
+        factored_jacobian(model, layers, probe, n_mixtures)
     except ModelError as error:
-        trains = {n: p.numel() for n, p in model.named_parameters() if p.requires_grad}
-        return Layers({}, trains, layers.n_outputs, {}, "", layers.integers, str(error))
+        trained_sizes = {n: p.numel() for n, p in model.named_parameters() if p.requires_grad}
+        direct_layers = replace(layers, dense={}, direct=trained_sizes, convolutions={})
+        return replace(direct_layers, last_layer="", unvectorized=str(error))
     return layers
 
 
@@ -325,7 +342,8 @@ def _vectorising_error(running: list[str], error: str) -> str:
 def _add_taps(
     model: nn.Module, taps: dict[str, Tensor], running: list[str]
 ) -> Iterator[dict[str, Tensor]]:
-    """Add each tap to its layer's output, keep layers' inputs, and note which layer runs."""
+    """Add each tap to its layer's output; yield the tapped layers' inputs, once they ran."""
+    # `running` gets the names of the layers that run.
     inputs: dict[str, Tensor] = {}
 
     def enter(label, module, args):
@@ -345,8 +363,8 @@ def _add_taps(
                 label = f"layer {name!r} ({type(module).__name__})"
             else:
                 label = type(module).__name__
-            before = module.register_forward_pre_hook(partial(enter, label), prepend=True)
-            hooks.enter_context(before)
+            entry = module.register_forward_pre_hook(partial(enter, label), prepend=True)
+            hooks.enter_context(entry)
             hooks.enter_context(module.register_forward_hook(partial(leave, label)))
             if name in taps:  # before any hook of the user's that changes the output
                 handle = module.register_forward_hook(partial(tap, name), prepend=True)

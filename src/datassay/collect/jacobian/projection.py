@@ -20,7 +20,7 @@ from datassay.collect.layers import Layers
 ProjectionKind = Literal["coordinates", "sparse_sign"]
 # Signs draw from seeds of their own, so that they say nothing about which coordinates are kept.
 MIXING_SEED = 2**40
-# Of a convolution's weight all entries are formed where times this a row's are as many.
+# All entries of a convolution's weight are formed where at least 1 / WHOLE_FROM of a row is kept.
 WHOLE_FROM = 2
 
 
@@ -33,18 +33,18 @@ class TensorProjection:
     index: Int[Tensor, " entries"] | None = None
     sign: Float[Tensor, " d"] | None = None
     scale: float = 1.0  # of the features, so that inner products are unbiased
-    n_features: int = 0  # p; of sparse_sign also those that no entry goes to
+    n_features: int = 0  # p, which counts the features of sparse_sign that no entry goes to
 
 
 def tensor_projection(
     size: int, n_features: int | None, kind: ProjectionKind, seed: int
 ) -> TensorProjection:
-    """Draw the projection of a tensor of d entries; it depends on the seed alone.
+    """Draw the projection P of a tensor of d = `size` entries; it depends on the seed alone.
 
     Returns:
-        Of E[⟨Pa, Pb⟩] = ⟨a, b⟩. "coordinates": p entries drawn without replacement, times √(d/p)
-        (S1 §5). "sparse_sign": every entry goes to one random feature with a random sign (Li,
-        Hastie, Church 2006, one non-zero a column).
+        P with E[⟨Pa, Pb⟩] = ⟨a, b⟩. "coordinates": p entries drawn without replacement, times
+        √(d/p) (S1 §5). "sparse_sign": every entry goes to one random feature with a random sign
+        (Li, Hastie, Church 2006, one non-zero a column).
     """
     if n_features is None or size <= n_features:
         return TensorProjection("whole", n_features=size)
@@ -65,8 +65,8 @@ class Projector:
         n_features: p a tensor at most; None keeps everything.
         kind: "coordinates" or "sparse_sign".
         tensors: tensor name → its projection; a dense layer has "name.weight" and "name.bias".
-        mixing: tensor name → ±1, [k, p of it]: the signs by which the k outputs are added up into
-            one row per sample; None keeps a row per output.
+        mixing: tensor name → ±1, [k, its n_features]: the signs by which the k outputs are added
+            up into one row per sample; None keeps a row per output.
     """
 
     n_features: int | None
@@ -105,10 +105,10 @@ def projector(
         n_features: p a tensor at most; None keeps everything.
         kind: of projection.
         seed: the tensor at position j draws with a seed of its own, made from this one and j.
-        averaged: one row per sample instead of k, whose inner products are unbiased for the mean of
-            the k outputs' kernels: feature j is Σ_a s_aj φ_aj / √k with random signs s. Products of
-            different outputs cancel in the mean; what they leave is less than the error of taking
-            one random output a feature.
+        averaged: one row per sample instead of k; its inner products estimate the mean of the k
+            outputs' kernels without bias. Feature j is Σ_a s_aj φ_aj / √k, with φ_a the features of
+            output a and random signs s. Products of different outputs cancel in the mean; what they
+            leave is less than the error of taking one random output a feature.
 
     Returns:
         The projector.
@@ -141,11 +141,11 @@ def project(
         multiplications and no full gradient; those of a convolution as many at every position.
         Other kinds form the full gradient of one chunk.
     """
-    parts = []
+    parts = []  # [n, rows, p of the tensor]
     for name, block in blocks.items():
         if isinstance(block, DenseFactors):
             parts.append(_project_dense(block, f"{name}.weight", projector))
-            if block.bias:
+            if block.has_bias:
                 parts.append(_project_full(block.gradients, f"{name}.bias", projector))
         elif isinstance(block, ConvolutionFactors):
             parts.append(_project_convolution(block, name, projector))
@@ -155,6 +155,7 @@ def project(
 
 
 def _project_dense(block: DenseFactors, name: str, projector: Projector) -> Tensor:
+    """Project a dense weight's gradients, in full only where every entry is needed."""
     projection = projector.tensors[name]
     if projection.kind == "coordinates":
         row, column = _rows_and_columns(projection, block.inputs.shape[1])
@@ -182,18 +183,19 @@ def _project_convolution(block: ConvolutionFactors, name: str, projector: Projec
 
 
 def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """Return the columns wanted in each row of a weight, and each coordinate's position there."""
-    # Rows with fewer columns are filled up with column 0, whose products nobody reads.
-    count = row.bincount(minlength=n_rows)
-    # Rows come sorted.
-    position = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
-    table = column.new_zeros(n_rows, int(count.max()))
+    """Return the columns kept in each row, [n_rows, width], and each coordinate's place there."""
+    # `row`, ascending, and `column` are those of the coordinates kept. Rows that keep fewer are
+    # filled up with column 0, whose products nobody reads.
+    n_kept = row.bincount(minlength=n_rows)
+    first_of_row = n_kept.cumsum(0) - n_kept
+    position = torch.arange(len(row), device=row.device) - first_of_row[row]
+    table = column.new_zeros(n_rows, int(n_kept.max()))
     table[row, position] = column
     return table, row * table.shape[1] + position
 
 
 def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projector) -> Tensor:
-    """Project a tensor's gradients, all of whose entries are there."""
+    """Project a tensor's full gradients to [n, rows, p]."""
     projection = projector.tensors[name]
     if projection.kind == "whole":
         return _mix_outputs(gradient, name, projector)
@@ -210,7 +212,7 @@ def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projec
 
 
 def _rows_and_columns(projection: TensorProjection, n_in: int) -> tuple[Tensor, Tensor]:
-    """Return row and column, in a weight of n_in columns, of each coordinate kept."""
+    """Return the row and the column of each coordinate kept, in a weight of n_in columns."""
     assert projection.index is not None
     return projection.index // n_in, projection.index % n_in
 

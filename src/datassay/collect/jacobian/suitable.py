@@ -34,7 +34,7 @@ ROUNDING = 1e-4
 
 
 def unwrap(model: M) -> M:
-    """Return the network inside torch.compile or data-parallel wrappers; raise where unsuitable."""
+    """Return the network inside torch.compile or data-parallel wrappers, its tensors checked."""
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"the model must be a torch.nn.Module; got a {type(model).__name__}. Write it as one: "
@@ -78,7 +78,7 @@ def copy_network(model: M) -> M:
 
 
 def _share_uncopyable(value: object, memo: dict[int, object]) -> None:
-    """Record in a deepcopy's memo what of a value cannot be copied, so that the copy shares it."""
+    """Add to a deepcopy's memo the parts of a value that cannot be copied: the copy shares them."""
     if isinstance(value, Tensor):
         memo[id(value)] = value.detach()
         return
@@ -98,6 +98,7 @@ def _share_uncopyable(value: object, memo: dict[int, object]) -> None:
 
 
 def _check_tensor(name: str, tensor: Tensor) -> None:
+    """Raise ModelError unless a parameter or buffer has dense, real values."""
     if is_lazy(tensor):
         raise ModelError(
             f"the model must have its weights; {name!r} of a lazy layer has none yet. Call the "
@@ -119,21 +120,20 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
 @contextmanager
 def plain_attention() -> Iterator[None]:
     """Run attention as plain products of tensors, and nothing compiled, inside the context."""
-    # torch's fused kernels know neither many networks or samples at once nor forward derivatives.
-    # Transformers' masks are made whole, also where nothing is masked: whether it is would have
-    # to be read from values, which one sample of many at once has not.
-    fast = torch.backends.mha.get_fastpath_enabled()
+    # torch's fused kernels support neither vmap nor forward derivatives. Transformers' masks are
+    # made in full, also where nothing is masked: vmap cannot read from values whether it is.
+    was_enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         with sdpa_kernel(SDPBackend.MATH), _force_full_masks(), _avoid_compiler():
             yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
+        torch.backends.mha.set_fastpath_enabled(was_enabled)
 
 
 @contextmanager
 def keep_activations() -> Iterator[None]:
-    """Run re-entrant checkpoints as plain code inside: their backward takes no chosen inputs."""
+    """Run re-entrant checkpoints as plain code inside: autograd.grad(inputs=) refuses them."""
     before = checkpoint.CheckpointFunction
     stand_in: Any = SimpleNamespace(apply=lambda function, _, *inputs: function(*inputs))
     checkpoint.CheckpointFunction = stand_in
@@ -145,8 +145,8 @@ def keep_activations() -> Iterator[None]:
 
 @contextmanager
 def _avoid_compiler() -> Iterator[None]:
-    # torch.func asks the compiler, which takes a second to import, to leave the backward pass
-    # alone. While it was never imported, it does.
+    """Keep torch.func from importing torch's compiler inside, which takes a second."""
+    # It asks the compiler to leave the backward pass alone, which one never imported does.
     if "torch._dynamo" in sys.modules:
         yield
         return
@@ -160,7 +160,7 @@ def _avoid_compiler() -> Iterator[None]:
 
 
 class _NoCompiler:
-    """A stand-in for `torch._dynamo`: all but the one question imports it."""
+    """A stand-in for `torch._dynamo`: any use but that of `_disable` imports it."""
 
     compiled_autograd = SimpleNamespace(_disable=nullcontext)
 
@@ -182,6 +182,7 @@ def _force_full_masks() -> Iterator[None]:
 
 
 def _full_mask(mask: Callable[..., object], *arguments: object, **settings: object) -> object:
+    """Call a mask function of transformers, without its leave to skip the mask."""
     skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
     return mask(*arguments, **(settings | skips))
 
@@ -284,10 +285,10 @@ def check_initial_fit(
     is_classification: bool,
     allow_trained: bool,
 ) -> tuple[str, ...]:
-    """Raise ModelError for weights that fit training labels better than labels unknown to them."""
+    """Return warnings of a high fit; raise ModelError if training labels fit better than others."""
     # METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
-    # 0.99 to 0.78. The fit is 1 − loss / loss of a constant guess; of squared error and, for
-    # classes, cross-entropy the one that the weights fit better, whose scale the outputs have.
+    # 0.99 to 0.78. The fit is 1 − loss / loss of a constant guess. For classes the loss is squared
+    # error or cross-entropy, whichever the weights fit better: that has the outputs' scale.
     outputs = outputs.double()
     targets = targets.double()
     val_outputs = val_outputs.double()
@@ -327,17 +328,17 @@ def check_initial_fit(
 
 def _squared_error(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Tensor, " n"]:
     """Return each sample's squared error over the variance of the training targets."""
-    spread = (train - train.mean(0)).square().sum(1).mean()
-    return (outputs - targets).square().sum(1) / spread.clamp_min(1e-300)
+    variance = (train - train.mean(0)).square().sum(1).mean()
+    return (outputs - targets).square().sum(1) / variance.clamp_min(1e-300)
 
 
 def _cross_entropy(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Tensor, " n"]:
     """Return each sample's cross-entropy, of logits, over the training labels' entropy."""
-    share = train.mean(0)
+    class_shares = train.mean(0)
     if outputs.shape[1] == 1:
         outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)
         targets = torch.cat([1 - targets, targets], 1)
-        share = torch.cat([1 - share, share])
-    return functional.cross_entropy(outputs, targets, reduction="none") / torch.special.entr(
-        share
-    ).sum().clamp_min(1e-300)
+        class_shares = torch.cat([1 - class_shares, class_shares])
+    entropy = torch.special.entr(class_shares).sum()
+    losses = functional.cross_entropy(outputs, targets, reduction="none")
+    return losses / entropy.clamp_min(1e-300)

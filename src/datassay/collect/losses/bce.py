@@ -21,7 +21,7 @@ class BinaryCrossEntropy(Loss):
     compares = "classes"
 
     def settings_of(self, criterion: Any) -> dict[str, Any]:
-        """Return the weights of positive targets and of outputs."""
+        """Return `class_weight`, the criterion's pos_weight, and `output_weight`, its weight."""
         if criterion.weight is not None and criterion.weight.ndim > 1:
             raise SettingError(
                 "nn.BCEWithLogitsLoss(weight=) must be one number per output; got "
@@ -35,11 +35,10 @@ class BinaryCrossEntropy(Loss):
 
     def value(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the sum over outputs, in nats."""
-        by_output, positive = (
-            map_optional(lambda w: w.to(f), w) for w in (self.output_weight, self.class_weight)
-        )
+        output_weight = map_optional(lambda w: w.to(f), self.output_weight)
+        positive_weight = map_optional(lambda w: w.to(f), self.class_weight)
         return functional.binary_cross_entropy_with_logits(
-            f, y, by_output, pos_weight=positive, reduction="none"
+            f, y, output_weight, pos_weight=positive_weight, reduction="none"
         ).sum(-1)
 
     def second_derivative(self, f: Tensor, y: Tensor | None = None) -> Tensor:
@@ -48,7 +47,7 @@ class BinaryCrossEntropy(Loss):
         return p * (1 - p)
 
     def weights(self, f: Tensor, y: Tensor) -> Tensor:
-        """Return each output's weight, times that of its target where it is 1."""
+        """Return each output's weight, times `class_weight` where its target is 1."""
         factor = torch.ones(*f.shape[:-1], 1).to(f)
         if self.class_weight is not None:
             factor = factor * (1 + y * (self.class_weight.to(f) - 1))

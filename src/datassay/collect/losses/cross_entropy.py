@@ -65,11 +65,11 @@ class CrossEntropy(BinaryCrossEntropy):
         return torch.diag_embed(p) - p[..., :, None] * p[..., None, :]
 
     def root(self, f: Float[Tensor, "n k"], y: Tensor | None = None) -> Float[Tensor, "n k r"]:
-        """Return a root of rank k − 1, since a shift of all outputs changes nothing.
+        """Return T, [n, k, k − 1], with T Tᵀ = diag(p) − ppᵀ; a shift of all f changes nothing.
 
-        With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
-        reflection that takes the first axis to −s has a basis of s's complement as its other
-        columns.
+        With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s). The Householder
+        reflection that takes the first axis to −s has, as its other columns, a basis of the
+        complement of s; so T is diag(s) times these columns.
         """
         if f.shape[1] == 1:
             return super().root(f)
@@ -100,7 +100,7 @@ class CrossEntropy(BinaryCrossEntropy):
     def draw(
         self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Yield e_c − p of classes c drawn from p."""
+        """Yield e_c − p of classes c drawn from p, e_c being one-hot: its covariance is S."""
         if f.shape[-1] == 1:
             yield from super().draw(f, y, draws, generator)
             return
@@ -108,11 +108,11 @@ class CrossEntropy(BinaryCrossEntropy):
         classes = torch.multinomial(
             p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
         )
-        for drawn in classes.to(f.device).unbind(1):
-            yield functional.one_hot(drawn.view(f.shape[:2]), f.shape[-1]) - p
+        for classes_drawn in classes.to(f.device).unbind(1):
+            yield functional.one_hot(classes_drawn.view(f.shape[:2]), f.shape[-1]) - p
 
     def rival_output(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
-        """Return the logarithm of the summed odds of the others."""
+        """Return log Σ exp over the other outputs; the label's is −∞."""
         return f.logsumexp(-1)
 
 
