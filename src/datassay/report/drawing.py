@@ -15,7 +15,7 @@ from jaxtyping import Float, Shaped
 from datassay.data.samples import SampleSet
 from datassay.data.strings import Texts
 from datassay.optional import coalesce, text_if
-from datassay.report.wording import label_text, value_text
+from datassay.report.wording import label_text, quantity, value_text
 
 PER_CLASS, MAX_CARDS = 12, 400
 MAX_SIDE = 96
@@ -92,7 +92,7 @@ def drawer(samples: SampleSet) -> Draw:
     unit = np.where(spread > 0, spread, 1.0)
 
     def value(i: int, j: int) -> tuple[str, str]:
-        return names[j] if j < len(names) else f"x{j}", f"{x[i, j]:.4g}"
+        return names[j] if j < len(names) else f"x{j}", quantity(x[i, j])
 
     return lambda index, _: _most_unusual(np.abs(x[index] - middle) / unit, index, value)
 
