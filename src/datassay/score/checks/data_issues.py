@@ -252,9 +252,12 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
             text += _note_exclusion(outcome, n)
         severity = "look" if outcome.natural else "act"
         issues.append(DataIssue("equal rows across the split", severity, n_across, "rows", text))
-    if len(train_group) and (conflicts := int(differ(train_group, train.y[group[:n] >= 0]).sum())):
+    in_group = np.flatnonzero(group[:n] >= 0)
+    conflicting = in_group[differ(train_group, train.y[in_group])] if len(in_group) else in_group
+    if conflicts := len(conflicting):
         noun = "labels" if train.is_classification else "targets"
-        text = f"Rows whose inputs are equal to another's, under different {noun}."
+        first = ", ".join(map(str, train.ids[conflicting[:5]])) + text_if(conflicts > 5, ", …")
+        text = f"Rows whose inputs are equal to another's, under different {noun}: {first}."
         severity = "look" if outcome.natural or not train.is_classification else "act"
         issues.append(DataIssue(f"equal rows, different {noun}", severity, conflicts, "rows", text))
     return issues
