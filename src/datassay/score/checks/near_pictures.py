@@ -248,16 +248,19 @@ def _fit_tail(tail: Float[np.ndarray, " l"], highest: float, power: float) -> fl
     tail = tail[tail <= highest]
     width = np.log(highest / LESS_ALIKE)
     mean = np.log(highest / tail).mean()
-    if mean >= width / 2:  # no fewer the more alike
+    if mean >= width / 2 * (1 - 1e-6):  # no fewer the more alike
         return 0.0
     from scipy.optimize import root_scalar  # slow to import
 
     # The likeliest power where none is seen below LESS_ALIKE, and how many there are with those.
-    fit = root_scalar(
-        lambda c: 1 / c - width / np.expm1(c * width) - mean, bracket=(1e-6, 100 / width)
-    )
-    n_less = len(tail) / -np.expm1(-fit.root * width)
-    return min(UNEXPLAINED, highest * (EXPECTED / n_less) ** (power / fit.root))
+    root = 1 / max(mean, 1e-12)  # where all lie close to the highest, as of pictures of noise
+    if mean > width / 100:
+        bracket = (1e-6, 100 / width)
+        root = root_scalar(
+            lambda c: 1 / c - width / np.expm1(c * width) - mean, bracket=bracket
+        ).root
+    n_less = len(tail) / -np.expm1(-root * width)
+    return min(UNEXPLAINED, highest * (EXPECTED / n_less) ** (power / root))
 
 
 def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, "m 2"]:
