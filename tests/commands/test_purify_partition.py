@@ -285,7 +285,18 @@ def test_partition_says_how_many_and_whether_inputs_tell():
     assert router.severity == "look"
     assert f"index between blocks and sources is {findings.agreement:.2f}" in truth.sentence
     routed = replace(findings, router=findings.router | {"is_informative": True, "gain": 0.4})
-    assert partition_page(routed).advice[1].severity == "act"
+    page = partition_page(routed)
+    assert page.advice[1].severity == "act" and page.advice[1].code == "datassay predict NEW blocks"
+    # The input whose means differ most between the blocks is named and drawn.
+    x, block = findings.samples.x, findings.partition.block
+    means = np.stack([x[block == k].mean(axis=0) for k in range(2)])
+    j = int((abs(means[0] - means[1]) / x.std(axis=0)).argmax())
+    name = findings.samples.feature_names[j]
+    assert f"tell them apart, {name} best: one model per block reaches accuracy" in page.verdict
+    (drawn,) = (figure.figure for figure in page.figures if figure.name == "map")
+    assert [bar.y.sum() for bar in drawn.data] == findings.partition.sizes.tolist()
+    assert f"in block 0 and {number(means[1, j])}".replace("-", "−") in render(page)
+    assert "map" not in {figure.name for figure in partition_page(findings).figures}
 
 
 @pytest.mark.parametrize(

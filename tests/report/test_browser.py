@@ -273,7 +273,8 @@ def test_the_page_of_compared_runs(browser, tmp_path):
 
 
 def test_the_page_of_a_partition(browser, tmp_path):
-    silent_and_narrow(browser, tmp_path, partition_page(divided()))
+    findings = replace(divided(), router=divided().router | {"is_informative": True, "gain": 0.4})
+    silent_and_narrow(browser, tmp_path, partition_page(findings))
     assert len(visible(browser, "id")) == 24
     choose(browser, view="1")
     assert set(visible(browser, "views")) == {"1"}
@@ -298,14 +299,14 @@ def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
     settings = SampleSettings(function="runge", n_initial=16, n_new=20, compare=2)
     findings = replace(run_sample(settings), name="<b>mine")
     silent_and_narrow(browser, tmp_path, sample_page(findings))
-    assert browser.find_element("css selector", "h1").text == "<b>mine"
+    assert browser.find_element("css selector", ".about").text == "<b>mine"
     assert browser.find_elements("css selector", ".figure svg.main-svg")
 
 
 @pytest.mark.parametrize("kind", ["image", "row", "numbers"])
 def test_the_page_of_a_polynomial(browser, tmp_path, kind):
     silent_and_narrow(browser, tmp_path, polynomial_page(surrogate_findings(kind)))
-    assert browser.find_element("css selector", "h1").text == "mixed & <friends>"
+    assert browser.find_element("css selector", ".about").text == "mixed & <friends>"
     pictures = browser.find_elements("css selector", ".maps img")
     assert len(pictures) == (4 if kind == "image" else 0)
     assert len(browser.find_elements("css selector", ".apart .bars dd")) > 12

@@ -263,9 +263,9 @@ class Assay(Plotted):
     @property
     def _where(self) -> str:
         return (
-            f".suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
-            f".review() opens the review, .apply() gives the data corrected, .save({OUT!r}) writes "
-            "the page."
+            f"Go on: .review() opens the review, .apply() gives the data corrected, .save({OUT!r}) "
+            f"writes the page; .suspects ({len(self.suspects):,}, worst first), .scores, .actions "
+            "and .plot() hold the rest."
         )
 
 

@@ -91,6 +91,14 @@ def split_words(command: str) -> list[str]:
             for word in (w.split("=", 1) if w[:2] == "--" else [w])]  # fmt: skip
 
 
+def named_folder(facts: Mapping[str, str], default: str) -> str:
+    """Return the folder of a command's results, quoted; "" if none was typed."""
+    words = split_words(facts.get("Command", ""))
+    if "--out" in words:
+        default = words[words.index("--out") + 1]
+    return shlex.quote(default) if words else ""
+
+
 def type_command(facts: Mapping[str, str], command: str, *options: str) -> str:
     """Return another command on the same data, as `facts` has this one; "" if it was not typed."""
     words = split_words(facts.get("Command", ""))

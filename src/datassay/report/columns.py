@@ -9,7 +9,7 @@ import numpy as np
 from datassay.data.samples import Column
 from datassay.data.tables.read import ROLES
 from datassay.report.page import Row, Section, Table
-from datassay.report.wording import count
+from datassay.report.wording import count, quantity
 
 SHOWN = 3  # columns that the line names
 MOST_ROWS = 200  # of the table; summary.json holds all
@@ -45,7 +45,7 @@ def _describe_targets(y: np.ndarray, class_names: Sequence[str]) -> str:
     if not class_names:
         if y.ndim > 1:
             return f"{y.shape[1]} a row"
-        return f"{y.min():.4g} to {y.max():.4g}"
+        return f"{quantity(y.min())} to {quantity(y.max())}"
     if len(class_names) != 2:
         return count(len(class_names), "class", "classes")
     rare = int(y.mean() < 0.5)

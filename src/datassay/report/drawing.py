@@ -15,7 +15,7 @@ from jaxtyping import Float, Shaped
 from datassay.data.samples import SampleSet
 from datassay.data.strings import Texts
 from datassay.optional import coalesce, text_if
-from datassay.report.wording import label_text, value_text
+from datassay.report.wording import label_text, quantity, value_text
 
 PER_CLASS, MAX_CARDS = 12, 400
 MAX_SIDE = 96
@@ -38,7 +38,7 @@ class Drawing:
 
     image: str = ""  # a data URI: a PNG, or a JPEG of an image of more than MAX_SIDE pixels
     text: str = ""  # plain text, cut to 200 characters
-    full_text: str = ""  # plain text, cut to 2000 characters, for a tooltip
+    full_text: str = ""  # plain text, cut to 600 characters, for a tooltip
     values: tuple[tuple[str, str], ...] = ()  # (name, value) pairs, most unusual first
 
 
@@ -92,7 +92,7 @@ def drawer(samples: SampleSet) -> Draw:
     unit = np.where(spread > 0, spread, 1.0)
 
     def value(i: int, j: int) -> tuple[str, str]:
-        return names[j] if j < len(names) else f"x{j}", f"{x[i, j]:.4g}"
+        return names[j] if j < len(names) else f"x{j}", quantity(x[i, j])
 
     return lambda index, _: _most_unusual(np.abs(x[index] - middle) / unit, index, value)
 
@@ -149,7 +149,7 @@ def _uri(pixels: np.ndarray, side: int, image_format: str = "PNG") -> str:
     picture = Image.fromarray(pixels)
     picture.thumbnail((side, side))
     stream = io.BytesIO()
-    picture.save(stream, format=image_format, **({"quality": 88} if image_format == "JPEG" else {}))
+    picture.save(stream, format=image_format, **({"quality": 80} if image_format == "JPEG" else {}))
     body = base64.b64encode(stream.getvalue()).decode()
     return f"data:image/{image_format.lower()};base64,{body}"
 
@@ -160,7 +160,7 @@ def _text(text: str) -> Drawing:
         cut = text
     else:
         cut = text[: MAX_TEXT - 1] + "…"
-    return Drawing(text=cut or "(empty)", full_text=text[:2000])
+    return Drawing(text=cut or "(empty)", full_text=text[:600])
 
 
 def _row_drawer(rows: pa.Table) -> Draw:

@@ -35,7 +35,7 @@ def _table(table: Table) -> str:
     ]
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
-        f'<table><caption style="{LEFT}">{escape(table.name)}</caption>'
+        f'<table><caption style="{LEFT};padding-top:1em">{escape(table.name)}</caption>'
         f"<thead><tr>{''.join(head)}</tr></thead>"
         f"<tbody>{body}</tbody></table>"
     )

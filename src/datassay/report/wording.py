@@ -101,13 +101,20 @@ def score_change(difference: float, metric: str) -> str:
     return f"{abs(difference):.3f} of {metric}"
 
 
+def quantity(value: float) -> str:
+    """Format with four significant digits, whole numbers in full: 12.34, 130800, 1.2e+15."""
+    if 1e4 <= abs(value) < 1e15:
+        return f"{value:.0f}"
+    return f"{value:.4g}"
+
+
 def label_text(class_names: tuple[str, ...], label: Any) -> str:
     """Return a label as the reader knows it: its class name, or up to three target values."""
     if class_names:
         return class_names[int(label)]
     values = np.atleast_1d(np.asarray(label, float)).ravel()
     ending = text_if(len(values) > 3, ", …")
-    return ", ".join(f"{v:.4g}" for v in values[:3]) + ending
+    return ", ".join(quantity(v) for v in values[:3]) + ending
 
 
 def labels_given(values: object, names: Sequence[str] = ()) -> str:

@@ -203,10 +203,9 @@ class FeatureStore:
     def list_complete(self) -> set[int]:
         """Return the numbers of complete chunks; log how many are missing or damaged."""
         survey = self.survey()
+        log = logger.info if survey.complete else logger.debug
         if survey.damaged:
             log = logger.warning
-        else:
-            log = logger.info
         log("%s: %s.", redact(self.location), survey.sentence)
         return set(survey.complete)
 

@@ -47,7 +47,8 @@ def test_real_runs_are_compared_from_their_folders(tmp_path):
     folders = [tmp_path / "s0", tmp_path / "s1"]
     result = succeed("report", *folders, "--out", tmp_path / "both")
     assert listed(tmp_path / "both") == sorted([*FILES, "index.html"])
-    assert result.stdout.split()[-1].endswith("index.html")
+    assert f"Page: {tmp_path / 'both' / 'index.html'}" in result.stdout
+    assert f"Next: datassay view {folders[-1]}" in result.stdout
     table = columns(tmp_path / "both" / "consensus.parquet")
     scores = [columns(folder / "scores.parquet") for folder in folders]
     shared = set(scores[0]["id"]) & set(scores[1]["id"])

@@ -115,7 +115,7 @@ def test_cards_say_what_the_scores_are():
 
 def test_labels_read_as_names_or_numbers():
     assert label_text(("a", "b"), np.int64(1)) == "b"
-    assert label_text((), 1.23456) == "1.235"
+    assert label_text((), 1.23456) == "1.235" and label_text((), -13081.4) == "-13081"
     assert label_text((), np.array([1.0, 2, 3, 4])) == "1, 2, 3, …"
 
 

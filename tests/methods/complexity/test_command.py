@@ -82,7 +82,7 @@ def test_laws_are_named_by_what_varies():
     tiny = {"teachers": 2, "students": 2, "depth": 0, "max_samples": 4}
     base = run_teachers(TeacherSettings((2, 3, 4), **tiny))
     page = render(teacher_page(replace(base, laws=(law,))))
-    assert "N = −5.0 + 2.0·d with R² 0.950" in page
+    assert "N = −5.0 + 2.0·d, R² 0.950" in page
     assert "grow linearly with the inputs" in page
     assert write_law(law) == "N = −5.0 + 2.0·d"
     both = run_teachers(TeacherSettings((2, 3), (2, 3), **tiny))

@@ -182,14 +182,20 @@ def test_heat_is_orange_above_blue_below_and_white_at_zero():
     assert heat_limit(np.r_[np.zeros(50), -np.arange(1.0, 102)]) == pytest.approx(100)
 
 
-def test_largest_coefficients_name_the_product():
-    rows = table(surrogate_findings("numbers"), "Coefficients")
-    assert [row.name for row in rows[:2]] == ["constant", "<b>a · c&d"]
-    assert len(rows) == 21
+def test_the_largest_coefficients_are_drawn():
+    findings = surrogate_findings("row")
+    (drawn,) = (figure.figure for figure in page_of(findings).figures if "coef" in figure.name)
+    (bar,) = drawn.data  # of two classes the second
+    coef = np.abs(findings.surrogate.polynomial.monomial_coef[1:, 1])
+    assert np.allclose(np.sort(np.abs(bar.x)), np.sort(coef)[-12:])
+    assert bar.y[-1] == "&lt;b&gt;a · c&amp;d"
+    assert ", <b>a · c&d most: " in page_of(findings).verdict
     first, second = maps(surrogate_findings("image"))  # one picture per class instead
     assert [name for name, _ in first["pictures"]] == list(NAMES[:2])
-    assert len(second["pictures"]) == 2 and maps(surrogate_findings("row")) == []
-    assert table(surrogate_findings("image"), "Coefficients") is None
+    assert len(second["pictures"]) == 2 and maps(findings) == []
+    assert "coef" not in {
+        figure.name[:4] for figure in page_of(surrogate_findings("image")).figures
+    }
     assert surrogate_findings("image").surrogate.term_names[:2] == ["1", "(0, 0)"]
 
 
@@ -210,7 +216,9 @@ def test_a_linear_fit_is_compared_with_a_constant():
     findings = surrogate_findings("row", degree=1)
     assert findings.scores.names == ("the commonest class", "this polynomial")
     assert findings.scores.ahead_of(0).verdict == "no difference"
-    assert "Little is learned here" in page_of(findings).advice[0].sentence
+    page = page_of(findings)
+    assert "Little is learned here" in page.advice[0].sentence
+    assert re.fullmatch(r"A linear model .*, the commonest class \d.\d+\.", page.verdict)
 
 
 def test_cards_take_the_predicted_and_the_given_class_apart():

@@ -11,7 +11,7 @@ from datassay.data.pictures import Pictures, image_size
 from datassay.data.samples import SampleSet
 from datassay.score.checks.codes import array_codes
 from datassay.score.checks.duplicates import duplicates, with_near
-from datassay.score.checks.near_pictures import near_pictures
+from datassay.score.checks.near_pictures import UNEXPLAINED, _fit_chance_bound, near_pictures
 
 RNG = np.random.default_rng(0)
 
@@ -122,3 +122,8 @@ def test_copies_of_several_kinds_do_not_hide_each_other(tmp_path):
     found = named(folder(tmp_path, originals + copies))
     assert found <= {(i, 60 + i) for i in range(24)}
     assert {(i, 60 + i) for i in range(24) if i % 4 < 2} <= found
+
+
+@pytest.mark.parametrize("lowest", [0.5, 0.4999, 0.4])
+def test_pictures_of_noise_which_are_all_as_unlike_have_a_bound(lowest):
+    assert _fit_chance_bound(np.linspace(lowest, 0.5, 300), 1.0) == UNEXPLAINED

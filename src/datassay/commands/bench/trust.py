@@ -56,6 +56,7 @@ ASKED = {
     SAMPLES: ("samples", "Which samples matter by themselves"),
 }
 ADVISED = {TRUST: "trust {}", CARE: "take {} with care", DISTRUST: "do not trust even {}"}
+SEVERITIES = {TRUST: "fine", CARE: "look", DISTRUST: "act"}
 COLOURS = {TRUST: BLUE, CARE: "#b8860b", DISTRUST: VERMILION}
 FREE = "free"
 Rows = list[dict[str, Any]]  # one a score, as `TrustCheck.to_table` has it
@@ -160,11 +161,11 @@ def page(findings: TrustFindings) -> Page:
     rows = findings.check.to_table().to_pylist()
     ours = [row for row in rows if not row["trivial"]]
     refused = (r for r in ours if r["verdict"] == DISTRUST and r["question"] == PREDICTIONS)
-    answers: dict[str, str] = {}
+    cards: dict[str, tuple[str, str, str]] = {}  # name → severity, verdict, sentence
     heads: list[str] = []
     numbers = {
         "heads": heads,
-        "answers": answers,
+        "cards": cards,
         "questions": dict(ASKED.values()),
         "refused": _quote_names(refused),
         "beaten": _quote_names(row for row in ours if row["ahead_high"] < 0),
@@ -176,7 +177,8 @@ def page(findings: TrustFindings) -> Page:
     for question, (name, title) in ASKED.items():
         group = [row for row in rows if row["question"] == question]
         if group:
-            answers[name] = answer(check, question)
+            outcome = _rank_scores(check, question)[0]["verdict"]
+            cards[name] = SEVERITIES[outcome], outcome, answer(check, question)
             heads.append(headline(check, question))
         blocks[name] = _correlation_figure(group, question == PREDICTIONS)
         blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, group), in_terminal=True)
@@ -214,8 +216,8 @@ def answer(check: TrustCheck, question: str) -> str:
     ours, trivial = _rank_scores(check, question)
     baselines = ", ".join(f"{row['score']} {_format_interval(row)}" for row in trivial)
     text = (
-        f"{ASKED[question][1]}: {ours['verdict']}. {ours['score'].capitalize()} predicts "
-        f"retraining with correlation {_format_interval(ours)}; free scores: {baselines}"
+        f"{ours['score'].capitalize()} predicts retraining with correlation "
+        f"{_format_interval(ours)}; free scores: {baselines}"
     )
     if question == PREDICTIONS:
         ceiling = check.ceiling

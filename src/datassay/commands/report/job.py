@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -38,6 +39,7 @@ class ComparedRun:
     """A run, as its folder describes it."""
 
     name: str  # of the run: its folder
+    folder: str  # its path, quoted
     n_samples: int  # that it scored
     n_suspects: int  # labels that it suspects
     facts: dict[str, str]  # what was run and on what, from its summary; empty where there is none
@@ -109,7 +111,9 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
     findings = ConsensusFindings(
         consensus=joined,
         runs=tuple(
-            ComparedRun(name, len(s.ids), int(s.is_issue.sum()), _facts(folder))
+            ComparedRun(
+                name, shlex.quote(str(folder)), len(s.ids), int(s.is_issue.sum()), _facts(folder)
+            )
             for name, s, folder in zip(names, scores, folders, strict=True)
         ),
         label=labels[0],

@@ -140,7 +140,7 @@ class _Check(_Run):
         if settings.json:
             out_stream.write(path.with_name("summary.json").read_text(encoding="utf-8"))
         else:
-            super().show(results, settings, page, path, verbose=verbose)
+            super().show(results, settings, replace(page, verdict=page.lead), path, verbose=verbose)
         console = out_console
         if settings.json:
             console = err_console

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.frame import (
     SampleFindings,
     compose_page,
+    named_folder,
     sample_gallery,
     sample_table,
     table,
@@ -33,8 +35,8 @@ from datassay.optional import map_optional, text_if
 from datassay.progress import Progress, silent
 from datassay.report.drawing import PER_CLASS
 from datassay.report.page import Gallery, Page, Pair, Table, View
-from datassay.report.plots import bars, chart, marks
-from datassay.report.style import CLASS_COLOURS
+from datassay.report.plots import bars, chart, stack_counts
+from datassay.report.style import CLASS_COLOURS, plotly_text
 from datassay.report.tables import standard_json
 from datassay.report.wording import number, share
 from datassay.results import result
@@ -54,12 +56,11 @@ FILES = {
 SUMMED_UP = (
     "sizes", "variance", "variance_together", "entropy", "held_out", "is_gated", "start", "is_hard",
 )  # fmt: skip
-MAX_SOURCES, MAX_POINTS = 12, 2000
+MAX_SOURCES = 12
 # A sample whose own block is less probable than this could belong to another.
 SURE = 0.9
-# Colours that stay apart for colour-blind readers, and symbols for who sees none.
+# Colours that stay apart for colour-blind readers.
 BLOCK_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
-SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star")
 AS_GIVEN = ("max_blocks", "ridge", "damping", "gate", "seed", "restarts")
 
 
@@ -145,10 +146,11 @@ def page(findings: PartitionFindings) -> Page:
     samples = findings.samples
     partition = findings.partition
     names = findings.block_names
-    positions, explained = _project_inputs(findings)
+    telling, values, means = _telling_input(findings)
+    draw = partial(_input_figure, values, telling)
     blocks = {
         "table": _block_table(findings),
-        "map": _map_figure(positions, partition.block, names, explained),
+        "map": lambda: draw(partition.block, names),
         "targets": _target_figure(findings),
         "figures": _figures(findings),
         "gallery": gallery(findings),
@@ -158,18 +160,19 @@ def page(findings: PartitionFindings) -> Page:
     if samples.source is not None:
         sources, of_source = np.unique(samples.source, return_inverse=True)
     if has_sources := 1 < len(sources) <= len(BLOCK_COLOURS):
-        blocks["sources"] = _map_figure(positions, of_source, list(map(str, sources)), explained)
+        blocks["sources"] = lambda: draw(of_source, list(map(str, sources)))
     numbers = {
         "tried": max(partition.held_out, default=1),
         "sizes": _join_words([f"{size:,}" for size in partition.sizes]),
-        "variances": _join_words([number(float(v)) for v in partition.variance]),
+        "telling": telling,
+        "means": _join_words([f"{m} in {b}" for m, b in zip(means, names, strict=False)]),
+        "folder": named_folder(findings.facts, "blocks"),
         "is_scored": math.isfinite(findings.router["routed"]),
         "unsure": float(np.mean(findings.own_responsibility < SURE)),
         "sure": SURE,
         "few": FEW,
         "knows_sources": math.isfinite(findings.agreement),
         "has_sources": has_sources,
-        "explained": round(explained, 2),
     }
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
@@ -259,29 +262,30 @@ def gallery(findings: PartitionFindings) -> Gallery:
     )  # fmt: skip
 
 
-def _project_inputs(findings: PartitionFindings) -> tuple[np.ndarray, float]:
-    """Return [n, 2] principal components of the inputs, and their share of the variance."""
-    from sklearn.decomposition import PCA
+def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[str]]:
+    """Return the column whose means differ most between blocks, its values, and those means.
 
-    x = standardized_inputs(findings.samples)
-    if x.shape[1] == 1:
-        return np.concatenate([x, np.zeros_like(x)], axis=1), 1.0
-    pca = PCA(2, random_state=0).fit(x)
-    return pca.transform(x), float(pca.explained_variance_ratio_.sum())
+    Nothing where the inputs tell no blocks apart, or are no named columns.
+    """
+    samples = findings.samples
+    x = standardized_inputs(samples)
+    is_named = samples.kind == "row" and len(samples.feature_names) == x.shape[1]
+    blocks = [findings.partition.block == k for k in np.unique(findings.partition.block)]
+    if not (is_named and findings.router["is_informative"] and len(blocks) > 1):
+        return "", np.array([]), []
+    j = int(np.ptp([x[inside].mean(axis=0) for inside in blocks], axis=0).argmax())
+    values = np.asarray(samples.x, np.float64).reshape(x.shape)[:, j]
+    means = [number(float(values[inside].mean())).replace("-", "−") for inside in blocks]
+    return samples.feature_names[j], values, means
 
 
-def _map_figure(
-    positions: np.ndarray, group: np.ndarray, names: list[str], explained: float
-) -> Figure:
-    """Plot samples in a plane, coloured by group; of more than 2000 evenly spaced ones."""
-    n = len(positions)
-    drawn = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
-    title = f"first principal component ({100 * explained:.0f} % of the variance in both)"
-    figure = chart(title, "second component", showlegend=True, height=420)
-    styles = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
-    for g, (name, colour, symbol) in enumerate(styles):
-        x, y = positions[drawn[group[drawn] == g]].round(3).T
-        marks(figure, x, y, name, colour, size=5.5, symbol=symbol, opacity=0.65, hoverinfo="name")
+def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> Figure:
+    """Plot how many samples of each group have which values of one input."""
+    figure = chart(plotly_text(title), "samples", showlegend=True, height=420)
+    styles = zip(names, cycle(BLOCK_COLOURS), strict=False)
+    groups = [(name, group == g, colour) for g, (name, colour) in enumerate(styles)]
+    edges = np.linspace(values.min(), values.max(), 31)
+    stack_counts(figure, values, groups, edges, "about %{x:.3g}: %{y:,}")
     return figure
 
 

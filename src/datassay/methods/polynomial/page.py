@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from datassay.commands.frame import change_cells, compose_page, table
+from datassay.commands.frame import change_cells, compose_page, named_folder, table
 from datassay.methods.polynomial.job import PolynomialFindings
 from datassay.methods.polynomial.solvers.batched import BatchCurve
 from datassay.methods.polynomial.solvers.exact import RidgePath
@@ -19,8 +19,8 @@ from datassay.methods.polynomial.surrogate import save_surrogate
 from datassay.optional import text_if
 from datassay.report.drawing import draw, heat_image, heat_limit
 from datassay.report.page import Page, Partial, Table
-from datassay.report.plots import chart, level, line
-from datassay.report.style import BLUE, GREY, SKY, VERMILION
+from datassay.report.plots import bars, chart, level, line
+from datassay.report.style import BLUE, CLASS_COLOURS, GREY, SKY, VERMILION, plotly_text
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, percent
 from datassay.store.outputs import Part
@@ -35,7 +35,7 @@ FILES = {
     "polynomial.safetensors": "the fit",
     "summary.json": "the figures above",
 }
-N_COEF, MAX_OUTPUTS = 20, 12
+MAX_OUTPUTS, MOST_BARS = len(CLASS_COLOURS), 24
 N_TERMS = 6
 DEGREES = ("constant", "single inputs", "pairs", "triples")
 PICTURE_SIDE = 96
@@ -50,7 +50,9 @@ def page(findings: PolynomialFindings) -> Page:
     lead = scores.ahead_of(rival)
     cards = explained_cards(findings)
     maps = _maps(findings)
-    largest = _largest(findings)
+    polynomial = findings.surrogate.polynomial
+    sizes = np.abs(polynomial.monomial_coef).max(axis=1) * (polynomial.monomials.degree > 1)
+    n_coefficients = len(sizes) - 1
     numbers = {
         "ours": float(scores.sample_scores[-1].mean()),
         "train": float(scores.train[-1]),
@@ -59,17 +61,21 @@ def page(findings: PolynomialFindings) -> Page:
         "ahead": lead,
         "verdict": lead.verdict,
         "name": scores.names[-1],
-        "degree_shares": ", ".join(
-            f"degree {t} {percent(round(float(s) / total, 2))}" for t, s in enumerate(spread, 1)
+        "degree_shares": " and ".join(
+            f"{_degree_name(t)} make {percent(round(float(s) / total, 2))}"
+            for t, s in enumerate(spread, 1)
         ),
+        "product": findings.surrogate.term_names[int(sizes.argmax())],
+        "folder": named_folder(findings.facts, "polynomial"),
+        "n_coefficients": n_coefficients,
         "maps": maps,
-        "n_largest": len(largest.rows) - 1,
+        "n_largest": min(n_coefficients, _n_bars(findings)),
         "most_outputs": MAX_OUTPUTS,
         "shows_wrong": any(card["is_wrong"] for card in cards),
     }
     blocks: dict[str, object] = {
         "scores": _scores(findings),
-        "coefficients": largest if findings.maps is None else None,
+        "coefficients": lambda: _coefficient_figure(findings),
         "apart": Partial("apart.html", {"cards": cards}),
         **{str(m["name"]): m["pictures"] for m in maps},
     }
@@ -130,19 +136,29 @@ def _score(value: float) -> str:
     return f"{value:.3f}".replace("-0.000", "0.000").replace("-", "−")
 
 
-def _largest(findings: PolynomialFindings) -> Table:
-    """Return a table of the constant and the products with the largest coefficients."""
+def _coefficient_figure(findings: PolynomialFindings) -> Figure:
+    """Plot the largest coefficients; of two classes those of the second, which mirror the first."""
     surrogate = findings.surrogate
-    coef = surrogate.polynomial.monomial_coef[:, :MAX_OUTPUTS]  # [p, q]
-    order = np.argsort(-np.abs(coef[1:]).max(axis=1), kind="stable")[:N_COEF] + 1
-    names = ["constant", *surrogate.term_names[1:]]
-    rows = [(names[k], *(_coef(float(v)) for v in coef[k])) for k in (0, *order)]
-    columns = ("product", *surrogate.output_names[:MAX_OUTPUTS])
-    return table("Coefficients", columns, rows)
+    names = surrogate.output_names[:MAX_OUTPUTS]
+    coef = surrogate.polynomial.monomial_coef[1:, : len(names)]  # [p, q], without the constant
+    if findings.samples.n_classes == 2:
+        names, coef = names[1:], coef[:, 1:]
+    largest = np.abs(coef).max(axis=1)
+    order = np.argsort(-largest, kind="stable")[: _n_bars(findings)][::-1]
+    products = [plotly_text(surrogate.term_names[k + 1]) for k in order]
+    figure = chart(
+        "coefficient", barmode="group", bargap=0.3, showlegend=True,
+        height=110 + (18 + 8 * len(names)) * len(order),
+    )  # fmt: skip
+    for name, colour, values in zip(names, CLASS_COLOURS, coef[order].T, strict=False):
+        bars(figure, values, products, name, colour, "%{y}: %{x:.3g}", orientation="h")
+    level(figure, x=0.0, dash=None, width=1)
+    return figure
 
 
-def _coef(value: float) -> str:
-    return text_if(value < 0, "−") + number(abs(value))
+def _n_bars(findings: PolynomialFindings) -> int:
+    """Return of how many products the coefficients are drawn."""
+    return max(4, MOST_BARS // max(2, len(findings.surrogate.output_names)))
 
 
 def files(findings: PolynomialFindings, page: Page) -> dict[str, Part]:
@@ -352,11 +368,14 @@ def _outputs_shown(findings: PolynomialFindings, i: int) -> list[tuple[int, str]
 
 
 def _total(by_degree: np.ndarray, output: float) -> str:
-    names = [DEGREES[t] if t < len(DEGREES) else f"degree {t}" for t in range(len(by_degree))]
-    constant, *products = zip(by_degree, names, strict=True)
+    constant, *products = zip(by_degree, map(_degree_name, range(len(by_degree))), strict=True)
     total = f"{_sign(float(constant[0])).removeprefix('+')} {constant[1]}"
     total += "".join(f" {_sign(float(v))} {name}" for v, name in products)
     return f"{total} = {_sign(output).removeprefix('+')}"
+
+
+def _degree_name(t: int) -> str:
+    return DEGREES[t] if t < len(DEGREES) else f"products of {t} inputs"
 
 
 def _sign(value: float) -> str:

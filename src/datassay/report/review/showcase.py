@@ -19,7 +19,7 @@ from datassay.report.wording import count, value_text
 from datassay.score.checks.columns import columns_first
 from datassay.score.neighbors.search import SIDES, Alike
 
-LONGEST_TEXT, MOST_COLUMNS = 20_000, 40
+TEXT_AREA, MOST_COLUMNS = 20, 24  # pixels of a picture in whose place a character is shown
 SCRIPTS = ("elements.js", "review_store.js", "review_cards.js", "review_grid.js", "review_place.js",
            "review_finish.js", "review.js")  # fmt: skip
 MOST_IN_PAGE = 200  # samples that a page without a server holds
@@ -47,7 +47,9 @@ class Showcase:
         """Draw each sample as a dict with its text, values or image."""
         samples = self._reviewed.samples
         if (texts := shown_texts(samples)) is not None:
-            return [{"text": str(texts[int(i)])[:LONGEST_TEXT]} for i in positions]
+            limit = side**2 // TEXT_AREA  # 2,880 in a page, 20,480 from a server
+            contents = (str(texts[int(i)]) for i in positions)
+            return [{"text": c if len(c) <= limit else f"{c[:limit]}…"} for c in contents]
         if self._columns and samples.rows is not None and samples.kind != "image":
             rows = samples.rows.select(self._columns).take(positions).to_pylist()
             return [

@@ -230,8 +230,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     issues = []
     n = len(train)
     group = outcome.group
-    train_group = group[:n][group[:n] >= 0]
-    groups, counts = np.unique(train_group, return_counts=True)
+    rows = np.flatnonzero(group[:n] >= 0)
+    groups, counts = np.unique(group[rows], return_counts=True)
     n_groups = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
         word = inflect(n_groups, "group", "groups")
@@ -247,11 +247,12 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
             text += _note_exclusion(outcome, n)
         severity = "look" if outcome.natural else "act"
         issues.append(DataIssue("equal rows across the split", severity, n_across, "rows", text))
-    if len(train_group) and (conflicts := int(differ(train_group, train.y[group[:n] >= 0]).sum())):
+    if len(rows) and len(ids := train.ids[rows[differ(group[rows], train.y[rows])]]):
         noun = "labels" if train.is_classification else "targets"
-        text = f"Rows whose inputs are equal to another's, under different {noun}."
+        names = ", ".join(map(str, ids[:5])) + text_if(len(ids) > 5, ", …")
+        text = f"Rows whose inputs are equal to another's, under different {noun}: {names}."
         severity = "look" if outcome.natural or not train.is_classification else "act"
-        issues.append(DataIssue(f"equal rows, different {noun}", severity, conflicts, "rows", text))
+        issues.append(DataIssue(f"equal rows, different {noun}", severity, len(ids), "rows", text))
     return issues
 
 

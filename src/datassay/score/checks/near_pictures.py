@@ -257,17 +257,20 @@ def _fit_tail(tail: Float[np.ndarray, " l"], highest: float, power: float) -> fl
     tail = tail[tail <= highest]
     width = np.log(highest / LESS_ALIKE)
     mean = np.log(highest / tail).mean()
-    if mean >= width / 2:  # as many or more pairs the more alike: no power law
+    if mean >= width / 2 * (1 - 1e-6):  # as many or more pairs the more alike: no power law
         return 0.0
     from scipy.optimize import root_scalar  # slow to import
 
     # The likeliest exponent, none being seen below LESS_ALIKE, and how many pairs there are with
     # those below it.
-    fit = root_scalar(
-        lambda c: 1 / c - width / np.expm1(c * width) - mean, bracket=(1e-6, 100 / width)
-    )
-    n_pairs = len(tail) / -np.expm1(-fit.root * width)
-    return min(UNEXPLAINED, highest * (EXPECTED / n_pairs) ** (power / fit.root))
+    exponent = 1 / max(mean, 1e-12)  # where all lie close to the highest, as of pictures of noise
+    if mean > width / 100:
+        bracket = (1e-6, 100 / width)
+        exponent = root_scalar(
+            lambda c: 1 / c - width / np.expm1(c * width) - mean, bracket=bracket
+        ).root
+    n_pairs = len(tail) / -np.expm1(-exponent * width)
+    return min(UNEXPLAINED, highest * (EXPECTED / n_pairs) ** (power / exponent))
 
 
 def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, "m 2"]:

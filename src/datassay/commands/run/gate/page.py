@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 from datassay.commands.run import files as run_files
 from datassay.commands.run import page as run_page
 from datassay.commands.run.findings import Findings
+from datassay.commands.run.gate.conditions import FAILED, INCONCLUSIVE, PASSED
 from datassay.commands.run.gate.formats import junit_xml
 from datassay.report.page import Page, Row, Section, Table
-from datassay.report.wording import count
 from datassay.store.outputs import Part
 
 JUNIT = "junit.xml"
@@ -25,11 +24,12 @@ def page(findings: Findings) -> Page:
     run = run_page.page(findings)
     section = Section("conditions", "Conditions", "Conditions", (table,))
     files = {**run.files, JUNIT: FILES[JUNIT]}
-    counts = Counter(outcome.status for outcome in findings.outcomes)
-    met = ", ".join(f"{n} {status}" for status, n in counts.items())
-    lead = f"{count(len(rows), 'condition')}: {met}. {run.lead}"
-    brand = "datassay check · does the data pass"
-    return replace(run, brand=brand, lead=lead, opening=(section, *run.opening), files=files)
+    by_status = {status: [] for status in (FAILED, INCONCLUSIVE, PASSED)}
+    for outcome in findings.outcomes:
+        by_status[outcome.status] += [outcome.condition]
+    sentences = (f"{status.capitalize()}: {', '.join(c)}." for status, c in by_status.items() if c)
+    head = {"brand": "datassay check · does the data pass", "verdict": " ".join(sentences)}
+    return replace(run, **head, lead=run.verdict, opening=(section, *run.opening), files=files)
 
 
 def files(findings: Findings, page: Page) -> dict[str, Part]:
