@@ -124,66 +124,38 @@ def rate(kind: str) -> float:
         import torch
 
         return matrix_rate(getattr(torch, kind))
-    operations, call = _PILOTS[kind]()
+    operations, call = _pilots()[kind]
     is_slow = kind == "starts"
     return operations / best_seconds(call, 1 if is_slow else 5, warm_up=not is_slow)
 
 
-def _pilot_start() -> tuple[float, Callable[[], Any]]:
-    return 1.0, partial(subprocess.run, [sys.executable, "-c", "import torch"], check=True)
-
-
-def _pilot_thin() -> tuple[float, Callable[[], Any]]:
+def _pilots() -> dict[str, tuple[float, Callable[[], Any]]]:
+    """Return the operations of a pilot batch of each kind, and the batch."""
     import torch
 
     matrix, columns = (torch.ones(2048, width, dtype=torch.float64) for width in (2048, 16))
-    return 2.0 * 2048**2 * 16, lambda: matrix @ columns
-
-
-def _pilot_small() -> tuple[float, Callable[[], Any]]:
-    import torch
-
     matrices = torch.ones(4096, 4, 4, dtype=torch.float64)
-    return 2.0 * 4096 * 4**3, lambda: matrices @ matrices
-
-
-def _pilot_eigen() -> tuple[float, Callable[[], Any]]:
-    import torch
-
-    matrix = torch.rand(384, 384, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(matrix + matrix.T)
-
-
-def _pilot_pass() -> tuple[float, Callable[[], Any]]:
-    import torch
-
+    generator = torch.Generator().manual_seed(0)
+    random_matrix = torch.rand(384, 384, dtype=torch.float64, generator=generator)
     values = torch.ones(2**20, dtype=torch.float64)
-    return 2.0**20, values.exp
+    weights = torch.ones(8, requires_grad=True)
+    start = [sys.executable, "-c", "import torch"]
+    return {
+        "thin": (2.0 * 2048**2 * 16, lambda: matrix @ columns),
+        "small": (2.0 * 4096 * 4**3, lambda: matrices @ matrices),
+        "eigen": (EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(random_matrix + random_matrix.T)),
+        "values": (2.0**20, values.exp),
+        "calls": (1.0, lambda: weights.square().sum().backward()),
+        "bytes": (2.0**22, partial(_write_and_digest, bytes(2**22))),
+        "starts": (1.0, partial(subprocess.run, start, check=True)),
+    }
 
 
-def _pilot_gradient() -> tuple[float, Callable[[], Any]]:
-    import torch
-
-    values = torch.ones(8, requires_grad=True)
-    return 1.0, lambda: values.square().sum().backward()
-
-
-def _pilot_digest() -> tuple[float, Callable[[], Any]]:
-    content = bytes(2**22)
-
-    def write_and_digest() -> None:
-        with tempfile.TemporaryFile() as file:
-            file.write(content)
-            file.seek(0)
-            hashlib.sha256(file.read())
-
-    return float(len(content)), write_and_digest
-
-
-_PILOTS = {
-    "thin": _pilot_thin, "small": _pilot_small, "eigen": _pilot_eigen, "values": _pilot_pass,
-    "calls": _pilot_gradient, "bytes": _pilot_digest, "starts": _pilot_start,
-}  # fmt: skip
+def _write_and_digest(content: bytes) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        hashlib.sha256(file.read())
 
 
 def time_call(

@@ -21,7 +21,7 @@ from datassay.data.samples import Encoding, SampleSet
 from datassay.data.source import check_fits, reading
 from datassay.errors import DataError
 from datassay.models.backbones.encoder import Encoder
-from datassay.optional import coalesce
+from datassay.optional import coalesce, text_if
 from datassay.progress import Progress
 from datassay.store.chunks import PARTS, Chunk, chunks_of
 from datassay.store.digests import digest
@@ -208,9 +208,7 @@ class EmbeddingPass:
             self.done += len(batch)
             if self.done - len(batch) < FIRST <= self.done:
                 seconds = (time.perf_counter() - self.started) / self.done * self.total
-                hint = ""
-                if not self.place:
-                    hint = "; --store keeps the embeddings for the next run"
+                hint = text_if(not self.place, "; --store keeps the embeddings for the next run")
                 task = f"{self.total:,} samples with {self.encoder.name}"
                 if seconds > LONG_SECONDS:
                     logger.warning("embedding %s takes about %.0f s%s.", task, seconds, hint)

@@ -40,9 +40,7 @@ def render(page: Page) -> str:
     Returns:
         HTML; 0.7 MB of it is plotly's JavaScript, compressed, where it has figures.
     """
-    line = ""
-    if page.verdict:
-        line = "Kind, missing values and treatment of each."
+    line = text_if(page.verdict, "Kind, missing values and treatment of each.")
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
     css = _read_template("page.css")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from helpers.attack.attempt import Attempt, attempt, verdict
 
@@ -29,12 +30,10 @@ class Case:
     before: Callable[[], object] = lambda: None  # in the child, before the work
     during: Callable[[int], object] = lambda pid: None  # in the parent, of the child's process id
     refused: bool | None = None  # whether it must be; None: either is right
-    patience: float = 1.0  # times the limit
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:
     """Run a case; how it ended, and what is wrong with that. A judge may crash."""
-    limit *= case.patience
     ended = attempt(case.work, folder, before=case.before, during=case.during, limit=limit)
     try:
         wrong = verdict(ended, case.expected) or case.judge(ended)
@@ -64,6 +63,17 @@ def lost(before: dict[str, bytes], folder: Path) -> str | None:
     """The first of these files of the user's that is removed or changed."""
     after = contents(folder)
     return next((f"lost: {f}" for f, content in before.items() if after.get(f) != content), None)
+
+
+def different_tables(one: Path, other: Path) -> str | None:
+    """The first table in which two folders of results differ; None: they hold the same bits."""
+    for file in sorted(one.glob("*.parquet")):
+        if not (other / file.name).exists():
+            return f"lost: {file.name}"
+        a, b = (pq.read_table(folder / file.name) for folder in (one, other))
+        if repr(a.to_pydict()) != repr(b.to_pydict()):
+            return f"silent: {file.name} differs"
+    return None
 
 
 WAYS = ("flip", "flip", "flip", "cut", "append", "zero")

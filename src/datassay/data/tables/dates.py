@@ -125,9 +125,7 @@ def read_date_words(
     written = OR.join(used_formats)
     note = "; ".join([f"dates as {written}", *alternatives])
     parts = [written, *alternatives, *filter(None, [strays])]
-    warning = ""
-    if len(parts) > 1 or used_formats[1:]:
-        warning = "; ".join(parts)
+    warning = text_if(len(parts) > 1 or used_formats[1:], "; ".join(parts))
     return replace(_check_dates(full, replace(column, note=note, form=written)), warning=warning)
 
 

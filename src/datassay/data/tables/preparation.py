@@ -290,8 +290,6 @@ def refuse(columns: Sequence[ReadColumn], name: str) -> None:
     if unnamed:
         problems += f"; and {len(unnamed):,} more: {abridge([c.column.name for c in unnamed])}"
     remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))
-    counted = ""
-    if len(bad) != 1:
-        counted = f"{len(bad):,} columns of {name} cannot be used: "
+    counted = text_if(len(bad) != 1, f"{len(bad):,} columns of {name} cannot be used: ")
     rows = text_if("(row" in problems, " Rows count from 0.")
     raise DataError(f"{counted}{problems}. {remedies}.{rows}")

@@ -47,9 +47,9 @@ class DataIssue:
         unit = singular
         if self.count != 1:
             unit = self.unit
-        groups = ""
-        if self.n_groups:
-            groups = f" in {self.n_groups:,} group{text_if(self.n_groups > 1, 's')}"
+        groups = text_if(
+            self.n_groups, f" in {self.n_groups:,} group{text_if(self.n_groups > 1, 's')}"
+        )
         return f"{self.count:,} {unit}{groups}"
 
 

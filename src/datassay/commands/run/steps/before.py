@@ -164,9 +164,7 @@ def _other_model(run: FinishedRun, settings: RunSettings) -> str:
     fact = facts.get("Your model", "")
     model = facts.get("Model", "")
     if settings.estimator is not None or fact:
-        name = ""
-        if settings.estimator is not None:
-            name = type(settings.estimator).__name__
+        name = text_if(settings.estimator is not None, type(settings.estimator).__name__)
         if name and fact.startswith(f"{name}:"):
             return ""
         return fact.partition(":")[0] or model
