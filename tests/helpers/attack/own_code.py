@@ -1,4 +1,4 @@
-"""What a user hands over in Python: Datasets, loaders with samplers, and estimators that lie."""
+"""What a user hands over in Python: Datasets with one thing wrong, and estimators that lie."""
 
 import random
 from pathlib import Path
@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from torch import nn
 from torch.utils import data as loading
 
 import datassay as da
@@ -71,8 +70,7 @@ LIES = {"": False, "reversed": False, "others": True, "twice": True, "one less":
 
 def case(draw: random.Random, folder: Path) -> Case:
     """One of them given to a function; scores must belong to the ids."""
-    kind = draw.choice([_dataset, _loader, _loader, _estimator, _estimator])
-    name, work, must = kind(draw)
+    name, work, must = draw.choice([_dataset, _estimator])(draw)
     return compared(name, work, folder, must)
 
 
@@ -85,36 +83,6 @@ def _dataset(draw):
         return None if same else "silent: other samples"
 
     return f"Dataset {wrong}", work, DATASETS[wrong]
-
-
-def _loader(draw):
-    """Effects of what a loader gives, by id, are those of the arrays."""
-    order = draw.choice(["plain", "shuffle", "subset", "weighted", "reversed", "batches"])
-    size, last = draw.choice([1, 5, 8]), draw.random() < 0.3
-    dataset = loading.TensorDataset(X, Y)
-    own: dict[str, Any] = {
-        "shuffle": {"shuffle": True},
-        "subset": {"sampler": loading.SubsetRandomSampler(range(4, N))},
-        "weighted": {"sampler": loading.WeightedRandomSampler([1.0] * N, N)},
-        "reversed": {"sampler": [*range(N)][::-1]},
-    }.get(order, {})
-    if order == "batches":
-        loader = loading.DataLoader(dataset, batch_sampler=[[3, 1], [0, 2, 5]])
-    else:
-        loader = loading.DataLoader(dataset, size, drop_last=last, **own)
-
-    def work():
-        torch.manual_seed(0)
-        model = nn.Linear(3, 2)
-        queries = (X[:4].numpy(), Y[:4].numpy())
-        few = da.influence(model, loader, queries, temperature=1.0)
-        rows = few.ids.astype(int)
-        x, y = X[rows].numpy(), Y[rows].numpy()
-        wanted = da.influence(model, (x, y), queries, temperature=1.0)
-        same = np.allclose(few.effect, wanted.effect, rtol=1e-3, atol=1e-6)
-        return None if same else f"silent: effects of other samples ({len(rows)})"
-
-    return f"loader {order} {size} {last}", work, None
 
 
 def _estimator(draw):
