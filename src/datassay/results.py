@@ -1,7 +1,5 @@
 """Base of all results: frozen dataclasses, compared by identity, that declare their columns."""
 
-from __future__ import annotations
-
 import html
 import os
 from collections.abc import Callable, Mapping

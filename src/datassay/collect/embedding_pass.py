@@ -1,7 +1,5 @@
 """One pass of a frozen encoder over samples, in chunks that a store keeps."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import time

@@ -5,8 +5,6 @@ sizes alone, and the same data give the same scores on every machine, idle or bu
 takes on this machine is for its plan to say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Who is right: train again without the texts that each method names, and ask again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """How the columns of the data were read: the terminal's first line, a table for the page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From a Page to one HTML file that opens from disk and asks no network."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """A picker of predictions: each with the training samples that raised and lowered it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -4,8 +4,6 @@ Both kinds answer alike: what R fits to R subsets say of other samples. Which sa
 is the matter of `folds`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """The settings of training; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 # Batches of a network that is trained for its features or for what it predicts, and how long.

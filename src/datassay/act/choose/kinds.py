@@ -5,8 +5,6 @@ folder may have more (`ACTIONS` of its `action.py`), and so may other distributi
 of the group `datassay.actions`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module

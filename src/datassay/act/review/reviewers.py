@@ -5,8 +5,6 @@ reviewers disagree about a sample where they would give it different labels, or 
 "unsure" is no opinion.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

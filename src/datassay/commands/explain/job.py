@@ -1,7 +1,5 @@
 """The job of `datassay explain`: networks at their trained weights, effects, predictions."""
 
-from __future__ import annotations
-
 import logging
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Samples on the page of a run: the gallery, pairs, and the review of suspected labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables of the page of a run."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable

@@ -1,7 +1,5 @@
 """Columns of dates: ISO and other common forms of strings, and Arrow's own types."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Codes of rows, that say which values are equal, and where each row lies."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import field
 

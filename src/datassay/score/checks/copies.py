@@ -1,7 +1,5 @@
 """Which of several equal samples go, and which of them disagree."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Bool, Float, Int
 

@@ -1,7 +1,5 @@
 """One thing that is wrong with data, as page, terminal and tables show it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """Columns, or an order of rows, that say which belong together: what that costs for new ones."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace

@@ -12,8 +12,6 @@ them, since classes that look alike are confused as if labels were given wrongly
 in a region: there one estimator gives the true classes, and all together give the rate.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from math import log

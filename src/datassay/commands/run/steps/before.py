@@ -1,7 +1,5 @@
 """A run compared with the run before a review: the same samples held out, the same model."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace

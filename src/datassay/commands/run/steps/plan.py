@@ -1,7 +1,5 @@
 """The plan of `datassay run --plan`: sizes, bytes, operations and seconds before anything runs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """Influence through the training of a network by our own recipe."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
