@@ -34,8 +34,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 # Kind → its share of all cases.
 KINDS = {
-    "tables": 0.22, "files": 0.14, "decisions": 0.17, "servers": 0.09, "own_code": 0.1,
-    "options": 0.04, "networks": 0.03, "disks": 0.01, "payloads": 0.02,
+    "tables": 0.22, "servers": 0.09, "options": 0.04, "networks": 0.03, "payloads": 0.02,
     "explain": 0.03, "texts": 0.03, "bench": 0.015,
 }  # fmt: skip
 # Packages that a child would otherwise import anew in each case.

@@ -10,10 +10,8 @@ from helpers.planted import BUGS
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-# Files, decisions, servers, code of the user's and texts: `planted` tries thirty of each.
-CASES = {
-    "tables": 40, "options": 8, "networks": 6, "disks": 4, "explain": 12, "bench": 6,
-}  # fmt: skip
+# Servers and texts: `planted` tries thirty of each.
+CASES = {"tables": 40, "options": 8, "networks": 6, "explain": 12, "bench": 6}
 
 
 @pytest.mark.parametrize(("kind", "cases"), CASES.items())

@@ -27,14 +27,13 @@ class Case:
     # what is wrong with its results, or None; asked where how it ended is in order
     judge: Callable[[Attempt], str | None] = lambda ended: None
     expected: frozenset[int] = frozenset()  # statuses that are right beside the usual ones
-    before: Callable[[], object] = lambda: None  # in the child, before the work
     during: Callable[[int], object] = lambda pid: None  # in the parent, of the child's process id
     refused: bool | None = None  # whether it must be; None: either is right
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:
     """Run a case; how it ended, and what is wrong with that. A judge may crash."""
-    ended = attempt(case.work, folder, before=case.before, during=case.during, limit=limit)
+    ended = attempt(case.work, folder, during=case.during, limit=limit)
     try:
         wrong = verdict(ended, case.expected) or case.judge(ended)
     except Exception as error:  # noqa: BLE001  (it fails this case alone)
