@@ -35,7 +35,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 # Kind → its share of all cases.
 KINDS = {
     "tables": 0.22, "servers": 0.09, "options": 0.04, "networks": 0.03, "payloads": 0.02,
-    "explain": 0.03, "texts": 0.03, "bench": 0.015,
+    "explain": 0.03,
 }  # fmt: skip
 # Packages that a child would otherwise import anew in each case.
 HEAVY = ("torch._dynamo", "torch.func", "sklearn.linear_model", "sklearn.neighbors",
@@ -127,6 +127,7 @@ def rows(lines: dict[str, dict]) -> Row:
     attack, damage, writers = (
         lines[name] for name in ("attack", "attack/stores", "attack/writers")
     )
+    # As recorded; files, disks and texts are since tried where they are tested.
     return Row(
         f"{attack['cases']} hostile files, options, networks, stores, texts, disks, pages; "
         f"{damage['damages']} damages to stores; {writers['rounds']} rounds of 4 first runs on "

@@ -10,8 +10,8 @@ from helpers.planted import BUGS
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-# Servers and texts: `planted` tries thirty of each.
-CASES = {"tables": 40, "options": 8, "networks": 6, "explain": 12, "bench": 6}
+# Servers: `planted` tries thirty.
+CASES = {"tables": 40, "options": 8, "networks": 6, "explain": 12}
 
 
 @pytest.mark.parametrize(("kind", "cases"), CASES.items())

@@ -89,9 +89,9 @@ BUGS = [
     ("effects of an index in its own order", "commands/explain/indexed.py",
      "position[effects.top.raising],", "effects.top.raising,", "explain: 0-5"),
     ("effects reversed on halves", "score/compare/trust.py", "mean_ranks(member @ effect,",
-     "mean_ranks(member @ effect[::-1],", "bench: 0-3"),
+     "mean_ranks(member @ effect[::-1],", "score/test_trust.py"),
     ("context counts as learned", "lm/samples.py", "labels[: max(counted_from - begin, 1)]",
-     "labels[: 1]", "texts: 0-17"),
+     "labels[: 1]", "lm/test_samples.py"),
     ("another model's index", "lm/effects.py",
      "        check_model(index.manifest, model, index.location)\n", "",
      "lm/test_index.py refusals and another"),
@@ -178,8 +178,9 @@ def _fail(tests: str, work: Path, plugins: Sequence[Any]) -> bool:
         options = ["-xqp", "no:cacheprovider", "-p", "no:randomly", f"--basetemp={work / 'pytest'}",
                    "-m", "not slow and not typed and not browser",
                    "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # fmt: skip
-        # Types are not checked, which takes longer; what commands share is needed.
-        options += [] if "commands/" in tests and not words else ["--noconftest"]
+        # Types are not checked, which takes longer; what commands and texts share is needed.
+        is_shared = not words and ("commands/" in tests or "lm/" in tests)
+        options += [] if is_shared else ["--noconftest"]
         arguments = [*(str(ROOT / "tests" / f) for f in files), *options, "-k", words]
         return pytest.main(arguments, plugins=[*plugins]) != 0
     from helpers.attack.case import empty, tried

@@ -121,32 +121,6 @@ def write_csv(path: Path, lines: list[list[str]]) -> Path:
     return path
 
 
-def compared(name: str, work: Callable[[], str | None], folder: Path, must: bool | None) -> Case:
-    """A case whose work says what is wrong, in the child; datassay's errors refuse it."""
-    note = folder / "wrong"
-
-    def done() -> None:
-        from datassay.errors import DatassayError
-
-        try:
-            wrong = work()
-        except DatassayError as error:
-            raise refused(error) from error
-        if wrong:
-            note.write_text(wrong)
-
-    def judge(ended: Attempt) -> str | None:
-        return note.read_text() if note.exists() else None
-
-    return Case(name, done, judge, refused=must)
-
-
-def refused(error: Exception) -> SystemExit:
-    """How a command ends that refuses."""
-    sys.stderr.write(f"Error: {str(error)!r}\n")
-    return SystemExit(2)
-
-
 def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
     """The work of loading data; what was read is kept, what is refused ends as a command does."""
 
@@ -157,7 +131,8 @@ def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
         try:
             sets = datassay.load(path, **settings)
         except DatassayError as error:
-            raise refused(error) from error
+            sys.stderr.write(f"Error: {str(error)!r}\n")
+            raise SystemExit(2) from error
         sets = [s for s in sets if s is not None]
         facts = [
             {
