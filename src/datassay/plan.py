@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.machine import best_seconds, matrix_rate, wait_for
+from datassay.machine import best_seconds, wait_for
 from datassay.results import Tabular, column, result
 
 if TYPE_CHECKING:
@@ -120,10 +120,6 @@ def rate(kind: str) -> float:
     Returns:
         Operations a second, of five batches the best.
     """
-    if kind in {"float64", "float32", "bfloat16"}:
-        import torch
-
-        return matrix_rate(getattr(torch, kind))
     operations, call = _pilots()[kind]
     is_slow = kind == "starts"
     return operations / best_seconds(call, 1 if is_slow else 5, warm_up=not is_slow)
@@ -133,6 +129,8 @@ def _pilots() -> dict[str, tuple[float, Callable[[], Any]]]:
     """Return the operations of a pilot batch of each kind, and the batch."""
     import torch
 
+    squares = [torch.ones(1024, 1024, dtype=getattr(torch, kind)) for kind in ARITHMETIC[:3]]
+    products = [partial(torch.matmul, m, m, out=torch.empty_like(m)) for m in squares]
     matrix, columns = (torch.ones(2048, width, dtype=torch.float64) for width in (2048, 16))
     matrices = torch.ones(4096, 4, 4, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
@@ -141,6 +139,7 @@ def _pilots() -> dict[str, tuple[float, Callable[[], Any]]]:
     weights = torch.ones(8, requires_grad=True)
     start = [sys.executable, "-c", "import torch"]
     return {
+        **{kind: (2.0 * 1024**3, call) for kind, call in zip(ARITHMETIC, products, strict=False)},
         "thin": (2.0 * 2048**2 * 16, lambda: matrix @ columns),
         "small": (2.0 * 4096 * 4**3, lambda: matrices @ matrices),
         "eigen": (EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(random_matrix + random_matrix.T)),

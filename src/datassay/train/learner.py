@@ -233,15 +233,10 @@ class Estimators(_Learner):
             )
         at_least("repeats", repeats, 1)
         self.estimator = estimator
-        self._repeats = repeats
+        self.repeats = repeats
         self.seed = seed
         self.dtype = dtype
         self.is_random = is_random
-
-    @property
-    def repeats(self) -> int:
-        """The number of repeats, R."""
-        return self._repeats
 
     @property
     def takes_weights(self) -> bool:  # pyrefly: ignore[bad-override] (read only)
