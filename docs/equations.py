@@ -7,8 +7,6 @@ to fetch. A paragraph that is mostly an equation is set as one; in others only t
 exponents are raised and lowered. What is set has the characters of its source, or the build ends.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

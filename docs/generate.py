@@ -5,8 +5,6 @@ the modules, so that no page can name what is gone. The figures below an experim
 what `bench/uses/lab.py` recorded last.
 """
 
-from __future__ import annotations
-
 import contextlib
 import html
 import inspect

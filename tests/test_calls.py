@@ -64,7 +64,7 @@ def count(call):
     ("call", "most"),
     [
         (label_issues, (16, 73, 2, 11)),  # goal 6, 30
-        (influence, (43, 243, 20, 20)),  # goal 22, 120; damping is chosen
+        (influence, (43, 243, 18, 20)),  # goal 22, 120; damping is chosen
         # Goal 75, 400, 30, 15.
         pytest.param(assay, (170, 949, 69, 25), marks=pytest.mark.slow),
     ],

@@ -57,9 +57,9 @@ def _jaxtyped(*, typechecker):
 
 
 def _has_shape(hint, names):
-    """Whether a word of an annotation is a type of jaxtyping or stands for one."""
+    """Whether an annotation is a type of jaxtyping, or a word of its text stands for one."""
     words = re.findall(r"[A-Za-z_]\w*", str(hint))
-    return any("jaxtyping" in str(names.get(word)) for word in words)
+    return "jaxtyping" in str(hint) or any("jaxtyping" in str(names.get(w)) for w in words)
 
 
 def _at_first(checked, plain):

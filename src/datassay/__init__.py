@@ -1,7 +1,5 @@
 """datassay: which training samples matter, and what to do about it."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

@@ -1,7 +1,5 @@
 """Errors that datassay raises on bad input; each message tells the user what to do."""
 
-from __future__ import annotations
-
 import re
 
 HIDDEN = "***"

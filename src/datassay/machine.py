@@ -128,15 +128,6 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(text in str(error) for text in TOO_LARGE)
 
 
-def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
-    """Return operations per second of a matrix product: the best of five timings, warm."""
-    import torch  # loading data asks for free memory, and needs no torch
-
-    matrix = torch.ones(size, size, dtype=dtype)
-    product = torch.empty_like(matrix)
-    return 2 * size**3 / best_seconds(lambda: torch.matmul(matrix, matrix, out=product))
-
-
 @contextmanager
 def thread_count(number: int) -> Iterator[None]:
     """Use `number` threads, so that recomputed chunks round as the stored ones did."""

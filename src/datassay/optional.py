@@ -1,7 +1,5 @@
 """Values and texts that may be absent: a default in their place, or nothing made of nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.machine import best_seconds, matrix_rate, wait_for
+from datassay.machine import best_seconds, wait_for
 from datassay.results import Tabular, column, result
 
 if TYPE_CHECKING:
@@ -120,73 +120,41 @@ def rate(kind: str) -> float:
     Returns:
         Operations a second: the best of five batches; of "starts", the only one.
     """
-    if kind in {"float64", "float32", "bfloat16"}:
-        import torch
-
-        return matrix_rate(getattr(torch, kind))
-    operations, call = _PILOTS[kind]()
-    if kind == "starts":  # takes seconds: once, and cold
-        return operations / best_seconds(call, repeats=1, warm_up=0)
-    return operations / best_seconds(call)
+    operations, call = _pilots()[kind]
+    is_slow = kind == "starts"
+    return operations / best_seconds(call, 1 if is_slow else 5, warm_up=not is_slow)
 
 
-# Each pilot returns a number of operations, and a call that does them.
-def _pilot_start() -> tuple[float, Callable[[], Any]]:
-    return 1.0, partial(subprocess.run, [sys.executable, "-c", "import torch"], check=True)
-
-
-def _pilot_thin() -> tuple[float, Callable[[], Any]]:
+def _pilots() -> dict[str, tuple[float, Callable[[], Any]]]:
+    """Return the operations of a pilot batch of each kind, and the batch."""
     import torch
 
-    matrix = torch.ones(2048, 2048, dtype=torch.float64)
-    columns = torch.ones(2048, 16, dtype=torch.float64)
-    return 2.0 * 2048**2 * 16, lambda: matrix @ columns
-
-
-def _pilot_small() -> tuple[float, Callable[[], Any]]:
-    import torch
-
+    squares = [torch.ones(1024, 1024, dtype=getattr(torch, kind)) for kind in ARITHMETIC[:3]]
+    products = [partial(torch.matmul, m, m, out=torch.empty_like(m)) for m in squares]
+    matrix, columns = (torch.ones(2048, width, dtype=torch.float64) for width in (2048, 16))
     matrices = torch.ones(4096, 4, 4, dtype=torch.float64)
-    return 2.0 * 4096 * 4**3, lambda: matrices @ matrices
-
-
-def _pilot_eigen() -> tuple[float, Callable[[], Any]]:
-    import torch
-
-    matrix = torch.rand(384, 384, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(matrix + matrix.T)
-
-
-def _pilot_pass() -> tuple[float, Callable[[], Any]]:
-    import torch
-
+    generator = torch.Generator().manual_seed(0)
+    random_matrix = torch.rand(384, 384, dtype=torch.float64, generator=generator)
     values = torch.ones(2**20, dtype=torch.float64)
-    return 2.0**20, values.exp
+    weights = torch.ones(8, requires_grad=True)
+    start = [sys.executable, "-c", "import torch"]
+    return {
+        **{kind: (2.0 * 1024**3, call) for kind, call in zip(ARITHMETIC, products, strict=False)},
+        "thin": (2.0 * 2048**2 * 16, lambda: matrix @ columns),
+        "small": (2.0 * 4096 * 4**3, lambda: matrices @ matrices),
+        "eigen": (EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(random_matrix + random_matrix.T)),
+        "values": (2.0**20, values.exp),
+        "calls": (1.0, lambda: weights.square().sum().backward()),
+        "bytes": (2.0**22, partial(_write_and_digest, bytes(2**22))),
+        "starts": (1.0, partial(subprocess.run, start, check=True)),
+    }
 
 
-def _pilot_gradient() -> tuple[float, Callable[[], Any]]:
-    import torch
-
-    values = torch.ones(8, requires_grad=True)
-    return 1.0, lambda: values.square().sum().backward()
-
-
-def _pilot_digest() -> tuple[float, Callable[[], Any]]:
-    content = bytes(2**22)
-
-    def write_and_digest() -> None:
-        with tempfile.TemporaryFile() as file:
-            file.write(content)
-            file.seek(0)
-            hashlib.sha256(file.read())
-
-    return float(len(content)), write_and_digest
-
-
-_PILOTS = {
-    "thin": _pilot_thin, "small": _pilot_small, "eigen": _pilot_eigen, "values": _pilot_pass,
-    "calls": _pilot_gradient, "bytes": _pilot_digest, "starts": _pilot_start,
-}  # fmt: skip
+def _write_and_digest(content: bytes) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        hashlib.sha256(file.read())
 
 
 def time_call(

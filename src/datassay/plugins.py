@@ -5,8 +5,6 @@ A distribution names them as entry points of the group `datassay.commands`, `dat
 What the folders of `datassay.methods` add is found in them, so that the core imports none by name.
 """
 
-from __future__ import annotations
-
 import pkgutil
 from collections.abc import Iterable
 from functools import cache

@@ -1,7 +1,5 @@
 """Progress reporting: one callback, `progress(step, done, total)`; and the clock that ends work."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

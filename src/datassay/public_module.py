@@ -1,7 +1,5 @@
 """Public modules: the `__init__` of a step exports its public names, loaded when first used."""
 
-from __future__ import annotations
-
 import re
 import sys
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Ranks with ties at their mean, and correlations: SciPy's, whose import costs half a second."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float, Shaped
 

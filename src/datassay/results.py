@@ -1,7 +1,5 @@
 """Base of all results: frozen dataclasses, compared by identity, that declare their columns."""
 
-from __future__ import annotations
-
 import html
 import os
 from collections.abc import Callable, Mapping
@@ -13,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.errors import SettingError, install
+from datassay.optional import text_if
 
 T = TypeVar("T")
 LONGEST = 60  # characters of one value
@@ -242,9 +241,7 @@ class Tabular(Plotted):
         head = "".join(f"<th>{html.escape(_cut(name))}</th>" for name in top.column_names)
         rows = ["".join(f"<td>{_cell(v)}</td>" for v in row.values()) for row in top.to_pylist()]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        note = ""
-        if table.num_rows > MOST_SHOWN:
-            note = f", the first {MOST_SHOWN} shown"
+        note = text_if(table.num_rows > MOST_SHOWN, f", the first {MOST_SHOWN} shown")
         caption = f"{type(self).__name__}: {table.num_rows:,} rows{note}"
         return (
             f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"

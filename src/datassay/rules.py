@@ -12,8 +12,6 @@ All of them take the same words after the rule's own:
     error: the class to raise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real

@@ -5,8 +5,6 @@ with a value a row is a column (`Class.field`, unless the table holds the same c
 array of another length is in the JSON, its bytes as base64.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import json

@@ -4,8 +4,6 @@ What an option means stands once, in the docstring of the public function that t
 names the function, and the sentence is read from its source when help is shown.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import re

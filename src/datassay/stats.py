@@ -3,8 +3,6 @@
 differences paired over seeds and samples → Interval → verdict, alone or with others (Holm)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

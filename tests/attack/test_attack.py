@@ -10,11 +10,8 @@ from helpers.planted import BUGS
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-# Files, decisions, servers, code of the user's, indices and texts: `planted` tries thirty of each.
-CASES = {
-    "tables": 40, "options": 8, "networks": 6, "stores": 4, "disks": 4, "stops": 2, "explain": 12,
-    "bench": 6, "engines": 2,
-}  # fmt: skip
+# Servers: `planted` tries thirty.
+CASES = {"tables": 40, "options": 8, "networks": 6, "explain": 12}
 
 
 @pytest.mark.parametrize(("kind", "cases"), CASES.items())

@@ -36,6 +36,13 @@ class Pairs:
         return self.pairs[i]
 
 
+class Longer(Pairs):
+    """One that says it holds a sample more."""
+
+    def __len__(self):
+        return len(self.pairs) + 1
+
+
 @pytest.mark.parametrize("name", BUILTINS)
 def test_built_in_sets(name):
     shape, n_classes, n, kind = BUILTINS[name]
@@ -255,6 +262,8 @@ HUGE = sparse.csr_matrix((10**7, 10**7))
         (Pairs([]), {}, "got none"),
         (Pairs([(X[0], 1, 2)] * 9), {}, "pairs .* item 0 is a tuple of 3"),
         (Pairs([X[0]] * 9), {}, "pairs .* item 0 is a ndarray"),
+        (Pairs(None), {}, "its length raised TypeError: .* has no len"),
+        (Longer([(X[0], 0), (X[1], 1)]), {}, "item 2 raised IndexError: list index"),
         (Pairs([({"a": 1}, 0)] * 9), {}, "mix of dict"),
         (Pairs([(X[0], 0), (X[0, :1], 1)]), {}, r"item 1 has \(1,\)"),
         ((["a b", "c"] * 10, Y), {}, "words of 2 letters"),

@@ -27,11 +27,11 @@ BUGS = [
     ("labels shifted by a row", "data/targets.py", "return indices.astype(np.int64)\n\n",
      "return np.roll(indices, 1).astype(np.int64)\n\n", "tables: 0-4"),
     ("x reversed against y in .npz", "data/formats/npz.py", 'Part(arrays["x"], arrays["y"], a',
-     'Part(arrays["x"][::-1], arrays["y"], a', "files: 0-19"),
+     'Part(arrays["x"][::-1], arrays["y"], a', "data/test_npz.py"),
     ("inverted pixels", "data/pictures.py", "dtype=np.float32) / 255  #",
-     "dtype=np.float32) / -255 + 1  #", "files: 0-19"),
+     "dtype=np.float32) / -255 + 1  #", "data/test_images.py round_trip"),
     ("the row before is removed", "act/review/corrections.py", "keep[[p for p", "keep[[p - 1 for p",
-     "decisions: 0-5"),
+     "act/review/test_corrections.py"),
     ("no digests of the feature store", "store/features.py", "if not np.array_equal(digests[",
      "if False and not np.array_equal(digests[", "store/test_features.py another_run"),
     ("a killed write is not put back", "store/folders.py", "                    _put_back(",
@@ -40,7 +40,7 @@ BUGS = [
      "labels.extend([class_folder.name]", "labels.extend([folders[0].name]",
      "data/test_images.py folder"),
     ("IDX labels in another order", "data/formats/idx.py", "copy=False), read_idx(labels)",
-     "copy=False), read_idx(labels)[::-1]", "files: 0-29"),
+     "copy=False), read_idx(labels)[::-1]", "data/test_images.py idx"),
     ("rows of a table sorted", "data/assemble.py", "np.arange(len(x)) if raw.ids is None",
      "np.arange(len(x))[::-1] if raw.ids is None", "tables: 0-29"),
     ("targets with twelve digits", "data/tables/numerals.py", "return repr(float(value))",
@@ -50,11 +50,11 @@ BUGS = [
     ("whole targets as floats", "data/back/original.py", 'in "iuf" and', 'in "" and',
      "commands/apply/test_command.py keep_their_digits"),
     ("npz labels narrowed", "data/formats/npz.py", "np.result_type(stored, result.astype(str))",
-     "str", "decisions: 0-29"),
+     "str", "data/back/test_originals.py archive"),
     ("new ids are the old", "data/back/original.py", "return (ids - np.cumsum(~keep))[keep]\n",
      "return ids[keep]\n", "commands/apply/test_command.py move_up"),
     ("the label of another row", "data/back/original.py", "first_of_class[int(labels[i])] for",
-     "first_of_class[int(y[i])] for", "decisions: 0-9"),
+     "first_of_class[int(y[i])] for", "data/back/test_originals.py text_changes"),
     ("no lock of the decisions", "commands/view/session.py", "with hold_lock(self.path.parent):",
      "with suppress(KeyError):", "servers: 0-30"),
     ("another's decisions are overwritten", "commands/view/session.py",
@@ -72,12 +72,12 @@ BUGS = [
     ("a missing part of an index", "score/index/opening.py", "if number < len(noted or ()):",
      "if False:", "score/index/test_index.py gone_is_missed"),
     ("an index of other weights", "score/index/opening.py", " check_model(manifest, model, place)",
-     " pass", "indices: 0-30"),
+     " pass", "score/index/test_index.py what_changed"),
     ("a loss is ignored", "score/index/identity.py", 'if not manifest["function"] and name not in',
-     "if False and name not in", "indices: 0-30"),
+     "if False and name not in", "score/index/test_index.py users_must_be_given"),
     ("classes in the estimator's order", "models/estimators.py",
      "columns[:, classes.astype(np.int64)] = values", "columns[:, : len(classes)] = values",
-     "own_code: 0-30"),
+     "score/labels/test_cross_validated.py columns_are_read"),
     ("negative probabilities", "rules.py", "(values >= 0).all(1) & ", "",
      "test_rules.py refuses"),
     ("zero is positive", "rules.py", "require(number > 0 and not (finite",
@@ -89,9 +89,9 @@ BUGS = [
     ("effects of an index in its own order", "commands/explain/indexed.py",
      "position[effects.top.raising],", "effects.top.raising,", "explain: 0-5"),
     ("effects reversed on halves", "score/compare/trust.py", "mean_ranks(member @ effect,",
-     "mean_ranks(member @ effect[::-1],", "bench: 0-3"),
+     "mean_ranks(member @ effect[::-1],", "score/test_trust.py"),
     ("context counts as learned", "lm/samples.py", "labels[: max(counted_from - begin, 1)]",
-     "labels[: 1]", "texts: 0-17"),
+     "labels[: 1]", "lm/test_samples.py"),
     ("another model's index", "lm/effects.py",
      "        check_model(index.manifest, model, index.location)\n", "",
      "lm/test_index.py refusals and another"),
@@ -178,8 +178,9 @@ def _fail(tests: str, work: Path, plugins: Sequence[Any]) -> bool:
         options = ["-xqp", "no:cacheprovider", "-p", "no:randomly", f"--basetemp={work / 'pytest'}",
                    "-m", "not slow and not typed and not browser",
                    "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # fmt: skip
-        # Types are not checked, which takes longer; what commands share is needed.
-        options += [] if "commands/" in tests and not words else ["--noconftest"]
+        # Types are not checked, which takes longer; what commands and texts share is needed.
+        is_shared = not words and ("commands/" in tests or "lm/" in tests)
+        options += [] if is_shared else ["--noconftest"]
         arguments = [*(str(ROOT / "tests" / f) for f in files), *options, "-k", words]
         return pytest.main(arguments, plugins=[*plugins]) != 0
     from helpers.attack.case import empty, tried

@@ -1,7 +1,5 @@
 """Which combinations are tried: all that are known to be dangerous, and a draw of the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache

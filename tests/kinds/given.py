@@ -1,7 +1,5 @@
 """The same samples in every form that users hold them in, and every sampler beside a loader."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

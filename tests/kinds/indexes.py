@@ -1,7 +1,5 @@
 """The same of an index: made once, asked often, and added to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from pathlib import Path

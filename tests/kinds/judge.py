@@ -1,7 +1,5 @@
 """Run a combination, and compare what comes of it with what must."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

@@ -3,8 +3,6 @@
 Each entry is a combination that the test compares with brute force.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ A class that is a whole number which the network's outputs index is that output,
 and other numbers, are classes in sorted order where the training samples have one for each output.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ p_i is the sample's share of the training loss, S_i the Hessian of T ℓ(f / T) 
 loss of the user's own H_b = Σ_i p_i ∇ℓ_i ∇ℓ_iᵀ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Defaults of act's functions, whose docstrings explain them; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 # Rules by which `summarize` keeps samples.

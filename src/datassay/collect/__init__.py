@@ -1,7 +1,5 @@
 """Step 1: turn a model and samples into arrays."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

@@ -1,7 +1,5 @@
 """A frozen encoder as a way to load samples: its choice, and the notes where none is used."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -4,8 +4,6 @@ The compiled form is what runs, also where the source changed since or was never
 Comments, spaces, line numbers and docstrings leave no trace in it.
 """
 
-from __future__ import annotations
-
 import dis
 import importlib
 import importlib.util

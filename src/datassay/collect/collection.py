@@ -1,7 +1,5 @@
 """The collection of outputs and kernel or features in one pass; every score uses them."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One pass of a frozen encoder over samples, in chunks that a store keeps."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import time
@@ -21,7 +19,7 @@ from datassay.data.samples import Encoding, SampleSet
 from datassay.data.source import check_fits, reading
 from datassay.errors import DataError
 from datassay.models.backbones.encoder import Encoder
-from datassay.optional import coalesce
+from datassay.optional import coalesce, text_if
 from datassay.progress import Progress
 from datassay.store.chunks import PARTS, Chunk, chunks_of
 from datassay.store.digests import digest
@@ -220,9 +218,7 @@ class EmbeddingPass:
     def _warn_if_long(self) -> None:
         """Log how long all samples take, by those embedded so far, if that is long."""
         seconds = (time.perf_counter() - self.started) / self.n_embedded * self.total
-        hint = ""
-        if not self.store_location:
-            hint = "; --store keeps the embeddings for the next run"
+        hint = text_if(not self.store_location, "; --store keeps the embeddings for the next run")
         task = f"{self.total:,} samples with {self.encoder.name}"
         if seconds > LONG_SECONDS:
             logger.warning("embedding %s takes about %.0f s%s.", task, seconds, hint)

@@ -3,8 +3,6 @@
 Of a model's code: everything beside its weights that decides what it computes.
 """
 
-from __future__ import annotations
-
 import builtins
 import enum
 import functools

@@ -5,8 +5,6 @@ sizes alone, and the same data give the same scores on every machine, idle or bu
 takes on this machine is for its plan to say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from datassay.collect.jacobian.kernel import Outputs
 from datassay.collect.jacobian.projection import ProjectionKind
 from datassay.errors import ModelError, SettingError
 from datassay.machine import available_memory, out_of_memory
+from datassay.optional import text_if
 from datassay.plan import EIGEN_WORK
 
 ProductPrecision = Literal["float64", "float32", "bfloat16"]
@@ -142,9 +141,7 @@ class Form:
     @property
     def summary(self) -> str:
         """The form in a few words, such as "exact averaged kernel, 1437 x 1437, float64"."""
-        mixture_note = ""
-        if self.mixtures:
-            mixture_note = f" over {self.mixtures} random mixtures of outputs"
+        mixture_note = text_if(self.mixtures, f" over {self.mixtures} random mixtures of outputs")
         if self.landmarks:
             shape = f"{self.n_rows} x {self.n_features}"
             description = f"averaged kernel{mixture_note} by {self.landmarks:,} landmarks"

@@ -1,7 +1,5 @@
 """The pass over the model, in numbered chunks; results do not depend on where a chunk runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ function and one line in `KINDS`; weights of other layers are differentiated dir
 slower.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -3,8 +3,6 @@
 Each loss is one module of `collect/losses` whose `LOSS` registers it. No other file compares names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """A pass over the model that stores its chunks and computes only the missing ones."""
 
-from __future__ import annotations
-
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

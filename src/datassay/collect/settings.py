@@ -1,7 +1,5 @@
 """The settings of collecting, each default once; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

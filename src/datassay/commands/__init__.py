@@ -1,7 +1,5 @@
 """The command line: `app` for tests and other programs, `main` for the shell."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

@@ -1,7 +1,5 @@
 """The command line: its commands are the folders beside this file, and those of methods."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

@@ -5,8 +5,6 @@ file that `--config` names. A table a command, such as `[check]`; options outsid
 those of every command that has them.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """What `datassay apply` does, for data in memory: decisions and suggestions → data of that kind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

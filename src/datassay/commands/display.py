@@ -1,7 +1,5 @@
 """What a notebook shows of an assay: the verdict, warnings, suspects, actions, how to go on."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace

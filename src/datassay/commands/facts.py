@@ -1,7 +1,5 @@
 """Facts that pages share: which samples, what was corrupted, and what repeats the result."""
 
-from __future__ import annotations
-
 import time
 from importlib.metadata import version
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run that is finished: what its folder holds, and where its samples come from."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

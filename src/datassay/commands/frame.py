@@ -1,7 +1,5 @@
 """Base classes and page parts of commands that report on training samples."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace

@@ -1,7 +1,5 @@
 """The text that `--help` prints: plain lines of whole words, with the common options or all."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """A trained network as commands get it: a name, files of weights, and the training loss."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

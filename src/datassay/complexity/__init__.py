@@ -1,7 +1,5 @@
 """How many samples a network needs: teachers and students (S3, chapter 2), learning curves."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

@@ -1,7 +1,5 @@
 """Step 0: names, files and arrays become sample sets."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

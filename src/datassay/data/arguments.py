@@ -1,7 +1,5 @@
 """Arguments of public functions: samples are converted, the wrong kind is refused in one line."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import numbers

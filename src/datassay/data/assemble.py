@@ -1,7 +1,5 @@
 """Check a source and turn it into sample sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ A format is one module in `formats/`, or an entry point of the group `datassay.f
 a `Format` or a `TableFormat`; nothing else knows which formats there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Load a training and a validation set from a name, file, folder, data frame, arrays or Dataset."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -21,6 +21,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.source import check_fits, decoding, reading
 from datassay.data.strings import Indexed
 from datassay.errors import DataError
+from datassay.optional import text_if
 from datassay.results import result
 
 # From these sides in pixels on, an image counts as a photograph.
@@ -93,9 +94,7 @@ def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
     if not ground:
         return ()
     n_transparent = sum(bool(size.contrast) for size in sizes)
-    why = ""
-    if ground != "white":
-        why = ", on which they differ more than on white"
+    why = text_if(ground != "white", ", on which they differ more than on white")
     text = f"{n_transparent:,} of {len(sizes):,} images are transparent in parts"
     return (f"{text}: read on {ground}{why}.",)
 

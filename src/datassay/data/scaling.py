@@ -1,7 +1,5 @@
 """The units of columns, and inputs that are freed of them."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float, Num
 

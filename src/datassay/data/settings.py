@@ -1,7 +1,5 @@
 """Settings of loading, each default once, and the rules that settings of this step share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any

@@ -1,7 +1,5 @@
 """Raw arrays as a reader returns them, and what values of any kind become arrays."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

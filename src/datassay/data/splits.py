@@ -1,7 +1,5 @@
 """Splits of the samples: parts that are held out, folds, groups and stretches of time."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

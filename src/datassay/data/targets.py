@@ -1,7 +1,5 @@
 """Recognise the task from the targets, and code labels: as class indices, or as a network does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Turn texts into tf-idf weights of words, learned from the training texts alone."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """scikit-learn estimators: check, call, keep."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

@@ -1,7 +1,5 @@
 """skorch nets that weight their samples; nothing here imports skorch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A transformers Trainer that weights its samples; nothing here imports transformers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Validate X and y in every estimator, on all supported versions of scikit-learn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Language models: which training texts, and which of their tokens, made a model say this."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

@@ -1,7 +1,5 @@
 """Baselines that look at texts alone: words in common, and embeddings that lie near."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a causal language model is, and what it says of itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

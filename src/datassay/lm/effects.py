@@ -1,7 +1,5 @@
 """Effects of texts, and of their tokens, on an answer: of a fitted model, or from an index."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Which training texts, and which of their tokens, made a language model say this."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Judge methods: train again without the texts that each names, and ask the model again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of an answer: its tokens to pick, the texts behind each, and what baselines name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -5,8 +5,6 @@ v = P âˆ‡m, the direction of a query in the weights, the effect of a position âˆ
 derivative of its loss along v: one forward derivative gives those of all positions at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ what stood before it there. So the samples' losses add up to those of their text
 gradients and effects do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Texts as tokens: what a tokenizer makes of them, and where in the text each token stands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

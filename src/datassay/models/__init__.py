@@ -1,7 +1,5 @@
 """Step 0: reference networks, by name or from the user's module."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

@@ -1,7 +1,5 @@
 """Build a network by name, or load the user's own module and weights without unpickling."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from pathlib import Path

@@ -1,7 +1,5 @@
 """State dicts in a file, at its top or inside a checkpoint; nothing is unpickled."""
 
-from __future__ import annotations
-
 import re
 import sys
 import zipfile

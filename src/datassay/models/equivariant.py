@@ -1,7 +1,5 @@
 """A layer that treats the elements of a set alike: permuting its input permutes its output."""
 
-from __future__ import annotations
-
 import math
 
 import torch

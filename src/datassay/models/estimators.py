@@ -1,7 +1,5 @@
 """The user's own scikit-learn estimator: found by name, checked, and fitted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

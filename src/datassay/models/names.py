@@ -1,7 +1,5 @@
 """Names of networks: what "auto" stands for, and the head on a frozen encoder's embeddings."""
 
-from __future__ import annotations
-
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.networks import NETWORKS

@@ -1,7 +1,5 @@
 """Reference networks. Each takes raw inputs: scaling is its first layer, not a hidden step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Operations of a network, by torch's own rules: its `FlopCounterMode` imports a compiler."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -1,7 +1,5 @@
 """Imports of package.module:name, or path/file.py:name; installed modules go before this folder."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import logging

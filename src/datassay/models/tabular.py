@@ -1,7 +1,5 @@
 """The usual models of tables, where the user names none: their names, columns and costs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

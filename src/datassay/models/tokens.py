@@ -3,8 +3,6 @@
 What the models of Hugging Face transformers take and give, without importing the library.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

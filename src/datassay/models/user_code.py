@@ -1,7 +1,5 @@
 """Runs somebody's own code: an error becomes one line, and torch's settings stay as they were."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

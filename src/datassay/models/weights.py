@@ -1,7 +1,5 @@
 """Weights from files of tensors alone: nothing is unpickled, and what does not fit is reported."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from pathlib import Path

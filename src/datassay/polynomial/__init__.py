@@ -1,7 +1,5 @@
 """Polynomial regression: a surrogate whose weights can be read (S3, chapter 3)."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

@@ -1,7 +1,5 @@
 """Step 4: results become pages, tables and files."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

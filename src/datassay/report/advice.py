@@ -1,7 +1,5 @@
 """Advice: what to do next, and how urgent it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args

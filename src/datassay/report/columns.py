@@ -1,13 +1,12 @@
 """How the columns of the data were read: the terminal's first line, a table for the page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 
 from datassay.data.samples import Column
 from datassay.data.tables.read import ROLES
+from datassay.optional import text_if
 from datassay.report.page import Row, Section, Table
 from datassay.report.wording import count, quantity
 
@@ -71,9 +70,7 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
             read_as = c.read_as + values
         outcome = "; ".join(text for text in (c.treatment, c.note) if text)
         rows.append(Row(c.name, (read_as, f"{c.missing:,}" if c.missing else "", outcome)))
-    note = ""
-    if columns[MOST_ROWS:]:
-        note = f"{len(columns) - MOST_ROWS:,} more are in summary.json."
+    note = text_if(columns[MOST_ROWS:], f"{len(columns) - MOST_ROWS:,} more are in summary.json.")
     head = ("column", "kind", "missing", "what became of it, and why")
     table = Table("How each column was read", head, tuple(rows), note=note, prose=True)
     return (Section("columns", "Columns", "How the columns were read", (table,)),)

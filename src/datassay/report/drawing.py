@@ -1,7 +1,5 @@
 """How one sample looks on a card: a picture, a text, or its most unusual values."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Callable

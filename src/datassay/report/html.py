@@ -1,7 +1,5 @@
 """From a Page to one HTML file that opens from disk and asks no network."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
@@ -40,9 +38,7 @@ def render(page: Page) -> str:
     Returns:
         HTML; 0.7 MB of it is plotly's JavaScript, compressed, where it has figures.
     """
-    line = ""
-    if page.verdict:
-        line = "Kind, missing values and treatment of each."
+    line = text_if(page.verdict, "Kind, missing values and treatment of each.")
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
     css = _read_template("page.css")

@@ -1,7 +1,5 @@
 """A page in short, as a notebook shows the value of a cell: verdict, a table, where to look."""
 
-from __future__ import annotations
-
 from markupsafe import Markup, escape
 
 from datassay.optional import text_if

@@ -5,8 +5,6 @@ and the tables in the terminal are all read off it. Every text is plain: it is e
 written, in HTML as in the terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any

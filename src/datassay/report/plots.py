@@ -162,17 +162,14 @@ def log_histogram(
     values: np.ndarray,
     groups: Sequence[Group],
     hover: str,
-    *,
-    bins: int = 40,
-    smallest: float = 1e-12,
 ) -> Figure:
-    """Draw a histogram on a logarithmic axis."""
+    """Draw a histogram on a logarithmic axis, of values down to 1e-12 of the largest."""
     top = float(values.max())
-    exponents = np.log10(np.maximum(values, top * smallest) if top > 0 else np.ones_like(values))
+    exponents = np.log10(np.maximum(values, top * 1e-12) if top > 0 else np.ones_like(values))
     low, high = float(exponents.min()), float(exponents.max())
     if not high - low > 1e-9:
         low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, bins + 1)
+    edges = np.linspace(low, high, 41)
     ranges = [f"{10**a:.2g} to {10**b:.2g}" for a, b in pairwise(edges)]
     stack_counts(figure, exponents, groups, edges, hover, customdata=ranges)
     ticks, texts = decades(int(np.ceil(edges[0])), int(np.floor(edges[-1])))

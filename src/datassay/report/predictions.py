@@ -1,7 +1,5 @@
 """A picker of predictions: each with the training samples that raised and lowered it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 
@@ -202,9 +200,7 @@ def query_note(predictions: Predictions) -> str:
         worst = f"the {N_WRONG} furthest off of {n_wrong}"
     else:
         worst = f"all {n_wrong}"
-    wrong_clause = ""
-    if n_wrong:
-        wrong_clause = f"{worst} that are predicted wrongly, then "
+    wrong_clause = text_if(n_wrong, f"{worst} that are predicted wrongly, then ")
     has_random = n_shown > min(n_wrong, N_WRONG) + n_close
     random_clause = text_if(has_random, ", then others at random (seed 0)")
     close = f"the {n_close} of smallest margin among those predicted rightly"

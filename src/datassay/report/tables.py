@@ -1,7 +1,5 @@
 """Tables and summaries: columns of Parquet files, JSON text."""
 
-from __future__ import annotations
-
 import json
 import math
 

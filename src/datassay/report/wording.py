@@ -1,7 +1,5 @@
 """How numbers and counts read in sentences, cards and tables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

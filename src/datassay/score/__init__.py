@@ -1,7 +1,5 @@
 """Step 2: arrays become one row per sample."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

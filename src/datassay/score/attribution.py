@@ -1,7 +1,5 @@
 """Signed effect of each training sample on each query: which samples caused an output."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Effects of removing each sample on each query: from chunks to one result."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

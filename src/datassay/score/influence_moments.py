@@ -5,8 +5,6 @@ E[X]  = −(‖S‖² − Σ q_z) / (n (n − 1))
 E[X²] =  (tr C² − Σ q_z²) / (n (n − 1))
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Likely label errors from held-out outputs: of one kernel ridge fit, or of the user's model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The kernel's spectrum and what it predicts: which modes are learned when (spectral bias)."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Float

@@ -1,7 +1,5 @@
 """All leave-one-outs of the linearised network at a finite training time, in one decomposition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

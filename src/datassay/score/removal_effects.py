@@ -1,7 +1,5 @@
 """How much each sample's removal would lower the variance of influence, at four levels of truth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

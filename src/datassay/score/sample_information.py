@@ -1,7 +1,5 @@
 """Sample information: how much one sample tells the trained network, in nats."""
 
-from __future__ import annotations
-
 from typing import Unpack
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Settings of the scores, each default once; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 from typing import TypedDict

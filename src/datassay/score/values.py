@@ -6,8 +6,6 @@ every removal from a subset has a closed form, and one solve a subset gives all 
 Out-of-bag values ask instead how well trees that did not see the sample predict its label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import log
 from typing import Any

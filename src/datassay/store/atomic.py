@@ -5,8 +5,6 @@ folder is completed in a staging folder, `.datassay-…`, on the same disk, then
 unfinished is locked as long as its process lives, so that others can tell what a killed one left.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -1,7 +1,5 @@
 """Chunks of samples: the unit of work, of retry and of storage; and the rows that a store keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

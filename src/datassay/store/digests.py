@@ -1,7 +1,5 @@
 """SHA-256, 64 hex digits: of files, of named arrays and of plain values."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ every array's part of every chunk, made over the manifest, the chunk's number, t
 the values, and is written last. A chunk without digests is not there; one that differs is damaged.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -6,8 +6,6 @@ there moves aside; the manifest moves last, which makes it final. Before that, w
 staging folder, this process after a failure or the next run after a kill, puts everything back.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Mapping

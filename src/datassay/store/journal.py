@@ -4,8 +4,6 @@ Its first line holds the file's SHA-256: a journal counts beside that file and n
 line that a killed process left incomplete is ignored, and truncated by the next write.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

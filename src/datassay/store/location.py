@@ -1,7 +1,5 @@
 """Store locations: a path on this machine, or any URL that fsspec opens."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The manifest of a store: what run its contents belong to, written, read and compared."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Fitted models in one safetensors file: arrays, and the rest as JSON in its head; no code."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A run's files: all of them written, or the earlier ones left as they were."""
 
-from __future__ import annotations
-
 import filecmp
 import json
 import os

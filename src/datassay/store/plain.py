@@ -3,8 +3,6 @@
 What a killed process left is removed once no other process uses the store.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import time

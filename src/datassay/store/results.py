@@ -1,7 +1,5 @@
 """Finished results of long work, one file each, so that an interrupted call can resume."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """Fitting networks: one, many at once, and last layers alone."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

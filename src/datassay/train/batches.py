@@ -1,7 +1,5 @@
 """The samples of each update: all samples, each network's own subset, or minibatches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ networks together, into buffers that stay. Activations are held as [S, units, sa
 the first layers of networks that share their inputs are one product of two matrices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 

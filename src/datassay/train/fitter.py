@@ -1,7 +1,5 @@
 """Repeated fits of one model to parts of its samples, with outputs for all samples."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Splits of the samples: those a model learns from, and those it is evaluated on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

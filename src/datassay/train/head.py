@@ -3,8 +3,6 @@
 Algorithm 1 of S0 calls the network without that layer M*; its outputs are the features here.
 """
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 from typing import Any

@@ -5,8 +5,6 @@ that sum to 1 would shrink every step of plain descent by n, weights from 1 to m
 by their mean; with mean 1 a learning rate means what it means without weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Statistics over training of each sample's predicted probability of its given label."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor

@@ -4,8 +4,6 @@ Both kinds have the same methods, which give the predictions of R fits to R subs
 samples. `folds` decides which samples are held out.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
@@ -235,15 +233,10 @@ class Estimators(_Learner):
             )
         at_least("repeats", repeats, 1)
         self.estimator = estimator
-        self._repeats = repeats
+        self.repeats = repeats
         self.seed = seed
         self.dtype = dtype
         self.is_random = is_random
-
-    @property
-    def repeats(self) -> int:
-        """The number of repeats, R."""
-        return self._repeats
 
     @property
     def takes_weights(self) -> bool:  # pyrefly: ignore[bad-override] (read only)

@@ -1,7 +1,5 @@
 """The settings of training; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 # The training of a network for its features or predictions: samples a batch, epochs, and the

@@ -1,7 +1,5 @@
 """Ground truth for the leave-one-out scores: the real network trained again without each sample."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -6,8 +6,6 @@ by one thread. Which networks share a stack does not depend on the number of thr
 does a bit of what they learn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context

@@ -5,6 +5,7 @@ from dataclasses import asdict, astuple, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -118,6 +119,14 @@ def test_a_file_of_no_decisions_or_of_no_data(tmp_path):
     pq.write_table(some().to_table().replace_schema_metadata(None), tmp_path / "d.parquet")
     read = read_decisions(tmp_path / "d.parquet")
     assert (read.digest, read.class_names, read.inputs) == ("", (), {})
+
+
+def test_what_pandas_writes_of_what_it_read_is_read(tmp_path):
+    table = some().to_table()
+    again = pa.Table.from_pandas(table.to_pandas(), preserve_index=False)
+    metadata = again.schema.metadata | table.schema.metadata
+    pq.write_table(again.replace_schema_metadata(metadata), tmp_path / "d.parquet")
+    assert read_rows(tmp_path / "d.parquet") == [*map(astuple, some().decisions)]
 
 
 @pytest.mark.parametrize(

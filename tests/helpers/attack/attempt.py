@@ -33,7 +33,6 @@ def attempt(
     work: Callable[[], object],
     folder: Path,
     *,
-    before: Callable[[], object] = lambda: None,
     during: Callable[[int], object] = lambda pid: None,
     limit: float = LIMIT,
 ) -> Attempt:
@@ -42,7 +41,6 @@ def attempt(
     Args:
         work: in the child; may leave by SystemExit.
         folder: of the child.
-        before: in the child, once its streams are set.
         during: in the parent, of the child's process id, once it runs.
         limit: in seconds.
 
@@ -53,7 +51,7 @@ def attempt(
     start = time.perf_counter()
     pid = os.fork()
     if not pid:
-        _child(work, folder, [writer for _, writer in pipes], before)
+        _child(work, folder, [writer for _, writer in pipes])
     for _, writer in pipes:
         os.close(writer)
     during(pid)
@@ -75,13 +73,8 @@ def command(arguments: Sequence[str]) -> Callable[[], object]:
     return work
 
 
-def executed(arguments: Sequence[str]) -> Callable[[], object]:
-    """The work of a command line in an interpreter of its own, for what happens as one ends."""
-    return lambda: os.execv(sys.executable, [sys.executable, "-m", "datassay", *arguments])
-
-
 def _pipe() -> tuple[int, int]:
-    """A pipe with room for all that a command prints: a limit on files is none on it."""
+    """A pipe with room for all that a command prints."""
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 2**20)
     os.set_blocking(reader, False)
@@ -93,7 +86,7 @@ def _drained(reader: int) -> str:
         return (file.read() or b"").decode("utf-8", "backslashreplace")
 
 
-def _child(work, folder: Path, writers: Sequence[int], before) -> None:
+def _child(work, folder: Path, writers: Sequence[int]) -> None:
     status = 1
     try:
         os.setpgid(0, 0)
@@ -104,7 +97,6 @@ def _child(work, folder: Path, writers: Sequence[int], before) -> None:
         for number, writer in enumerate(writers, 1):
             os.dup2(writer, number)
         sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
-        before()
         work()
         status = 0
     except SystemExit as stop:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from helpers.attack.attempt import Attempt, attempt, verdict
 
@@ -26,16 +27,13 @@ class Case:
     # what is wrong with its results, or None; asked where how it ended is in order
     judge: Callable[[Attempt], str | None] = lambda ended: None
     expected: frozenset[int] = frozenset()  # statuses that are right beside the usual ones
-    before: Callable[[], object] = lambda: None  # in the child, before the work
     during: Callable[[int], object] = lambda pid: None  # in the parent, of the child's process id
     refused: bool | None = None  # whether it must be; None: either is right
-    patience: float = 1.0  # times the limit
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:
     """Run a case; how it ended, and what is wrong with that. A judge may crash."""
-    limit *= case.patience
-    ended = attempt(case.work, folder, before=case.before, during=case.during, limit=limit)
+    ended = attempt(case.work, folder, during=case.during, limit=limit)
     try:
         wrong = verdict(ended, case.expected) or case.judge(ended)
     except Exception as error:  # noqa: BLE001  (it fails this case alone)
@@ -64,6 +62,17 @@ def lost(before: dict[str, bytes], folder: Path) -> str | None:
     """The first of these files of the user's that is removed or changed."""
     after = contents(folder)
     return next((f"lost: {f}" for f, content in before.items() if after.get(f) != content), None)
+
+
+def different_tables(one: Path, other: Path) -> str | None:
+    """The first table in which two folders of results differ; None: they hold the same bits."""
+    for file in sorted(one.glob("*.parquet")):
+        if not (other / file.name).exists():
+            return f"lost: {file.name}"
+        a, b = (pq.read_table(folder / file.name) for folder in (one, other))
+        if repr(a.to_pydict()) != repr(b.to_pydict()):
+            return f"silent: {file.name} differs"
+    return None
 
 
 WAYS = ("flip", "flip", "flip", "cut", "append", "zero")
@@ -112,32 +121,6 @@ def write_csv(path: Path, lines: list[list[str]]) -> Path:
     return path
 
 
-def compared(name: str, work: Callable[[], str | None], folder: Path, must: bool | None) -> Case:
-    """A case whose work says what is wrong, in the child; datassay's errors refuse it."""
-    note = folder / "wrong"
-
-    def done() -> None:
-        from datassay.errors import DatassayError
-
-        try:
-            wrong = work()
-        except DatassayError as error:
-            raise refused(error) from error
-        if wrong:
-            note.write_text(wrong)
-
-    def judge(ended: Attempt) -> str | None:
-        return note.read_text() if note.exists() else None
-
-    return Case(name, done, judge, refused=must)
-
-
-def refused(error: Exception) -> SystemExit:
-    """How a command ends that refuses."""
-    sys.stderr.write(f"Error: {str(error)!r}\n")
-    return SystemExit(2)
-
-
 def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
     """The work of loading data; what was read is kept, what is refused ends as a command does."""
 
@@ -148,7 +131,8 @@ def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
         try:
             sets = datassay.load(path, **settings)
         except DatassayError as error:
-            raise refused(error) from error
+            sys.stderr.write(f"Error: {str(error)!r}\n")
+            raise SystemExit(2) from error
         sets = [s for s in sets if s is not None]
         facts = [
             {

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from helpers.attack.attempt import Attempt, attempt, command
-from helpers.attack.case import Case, damaged, table, write_csv
-from helpers.attack.stores import different_tables
+from helpers.attack.case import Case, damaged, different_tables, table, write_csv
 
 HEAD = """
 import os, sys, time, torch

@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from datassay.methods.weigh.methods import NEEDS_NETWORK
+from datassay.methods.weigh.job import NEEDS_NETWORK
 from datassay.methods.weigh.page import FILES, concentration, gallery
 from datassay.methods.weigh.page import page as page_of
 from datassay.methods.weigh.settings import METHODS

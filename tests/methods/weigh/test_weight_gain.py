@@ -14,7 +14,7 @@ from datassay.data.scaling import standardized_inputs
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.methods.weigh.features import suits_inputs, trained_network
 from datassay.methods.weigh.gain import WeightGain, head_gain, head_recipe, network_gain
-from datassay.methods.weigh.methods import Watched, baseline_of, recorder, weigh
+from datassay.methods.weigh.job import Watched, baseline_of, recorder, weigh
 from datassay.methods.weigh.reweight import head_problem, reweight
 from datassay.methods.weigh.search import search_weights
 from datassay.methods.weigh.settings import METHODS

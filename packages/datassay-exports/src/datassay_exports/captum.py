@@ -1,7 +1,5 @@
 """Our effects as captum's data influence; captum must be installed."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

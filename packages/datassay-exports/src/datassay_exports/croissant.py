@@ -1,7 +1,5 @@
 """Croissant: the tables of a run described in JSON-LD, as MLCommons' format 1.1 has it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime

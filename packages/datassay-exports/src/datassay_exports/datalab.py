@@ -1,7 +1,5 @@
 """Checks of datassay as issue managers of cleanlab's Datalab, which must be installed."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

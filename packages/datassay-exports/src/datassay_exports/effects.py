@@ -1,7 +1,5 @@
 """Effects of training samples on queries, as quanda and captum want them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Embedding Atlas: a point per sample, its neighbours the samples that support or oppose it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

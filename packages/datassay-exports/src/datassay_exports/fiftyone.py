@@ -1,7 +1,5 @@
 """FiftyOne: images with labels and scores, and a short script that shows them."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

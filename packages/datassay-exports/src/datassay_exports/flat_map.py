@@ -1,7 +1,5 @@
 """Samples as points: their inputs with fewer numbers, and a map in two."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE

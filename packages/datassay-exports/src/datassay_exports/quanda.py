@@ -1,7 +1,5 @@
 """Our effects as an explainer of quanda, whose metrics judge attributions; it must be installed."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

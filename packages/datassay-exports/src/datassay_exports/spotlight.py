@@ -1,7 +1,5 @@
 """Renumics Spotlight: the scores with each sample, and a short script that shows them."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from datassay.commands.export import Export, Exported, Material, Parts, own_columns

@@ -1,7 +1,5 @@
 """Keep one sample of each group of copies."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from datassay.act.choose.action import COPIES, Action

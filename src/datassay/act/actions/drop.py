@@ -1,7 +1,5 @@
 """Drop samples: suspects first, then the least informative."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

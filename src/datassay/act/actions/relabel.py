@@ -1,7 +1,5 @@
 """Give suspected labels the label that a fit without the sample suggests."""
 
-from __future__ import annotations
-
 from datassay.act.choose.action import RELABEL, Action, relabelling
 from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet

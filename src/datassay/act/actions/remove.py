@@ -1,7 +1,5 @@
 """Leave out the samples whose labels are suspected."""
 
-from __future__ import annotations
-
 from datassay.act.choose.action import REMOVE, Action, removal
 from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet

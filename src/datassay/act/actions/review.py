@@ -1,7 +1,5 @@
 """Decide labels that are worth a look, and what that is expected to gain."""
 
-from __future__ import annotations
-
 from datassay.act.choose.action import REVIEW
 from datassay.act.choose.gains import EXPECTED, ActionGain
 from datassay.act.choose.kinds import ActionKind

@@ -1,7 +1,5 @@
 """Relabel the suspects of the sources of labels that err far more often than the others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ parts, each with its own held-out samples → proposals → screen (closed form)
 gain retrained in two analyses, paired over seeds → gains with intervals → ActionTable
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

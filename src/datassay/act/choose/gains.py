@@ -1,7 +1,5 @@
 """What actions gained: a row each, and the table of all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

@@ -4,8 +4,6 @@ Kinds come from `ACTION` of the modules in `BUILT_IN`, from `ACTIONS` in the `ac
 method's folder, and from entry points of other distributions, group `datassay.actions`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module

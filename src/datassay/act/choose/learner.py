@@ -4,8 +4,6 @@ On tables boosted trees, unless a linear model or the network predicts held-out 
 better: of equals the one that people use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

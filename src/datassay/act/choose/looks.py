@@ -4,8 +4,6 @@ The first analysis takes one model of each part, of few parts two; what has gain
 with all models. Intervals are those of `stats.LOOKS`: they hold at whichever analysis it ends.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -16,8 +16,6 @@ Source: backward correction of losses, Natarajan et al. (2013), Patrini et al. (
 here of the accuracy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 

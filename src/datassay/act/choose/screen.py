@@ -5,8 +5,6 @@ f(X') = K(X', S) (K(S, S) + λ diag(w)⁻¹)⁻¹ y(S),  S the samples kept, w t
 λ is the penalty of the label scores. It takes a factorisation per action and no training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

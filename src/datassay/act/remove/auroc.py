@@ -1,7 +1,5 @@
 """How well a score finds the samples known to be wrong."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Bool, Float
 

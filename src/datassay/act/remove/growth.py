@@ -6,8 +6,6 @@ variance by c_ij² / d_j, where c_ij = φ_iᵀPφ_j, r_j = y_j − wᵀφ_j, d_j
 samples i need FᵀF and FᵀR alone, so that a step costs no pass over the samples.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

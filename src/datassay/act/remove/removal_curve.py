@@ -1,7 +1,5 @@
 """What removing samples costs: networks retrained on what each ranking would keep."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 

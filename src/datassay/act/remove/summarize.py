@@ -1,7 +1,5 @@
 """A smaller training set: which samples stay, by the rule that does best on held-out samples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial

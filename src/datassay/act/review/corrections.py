@@ -1,7 +1,5 @@
 """Decisions applied to labels: which samples stay, and with which label."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -18,8 +18,6 @@ While `datassay view` runs, `decisions.parquet.journal` holds what is not yet in
 reviewer with a name has a file of their own, see `reviewers`.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable

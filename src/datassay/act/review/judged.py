@@ -1,7 +1,5 @@
 """What a run knows of its labels, stored so that a review can go on from there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Decisions that were made in Label Studio, from the JSON that it exports."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

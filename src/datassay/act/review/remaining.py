@@ -1,7 +1,5 @@
 """What is left to review: the order, how right it is, how many errors remain, when to stop."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 import numpy as np

@@ -5,8 +5,6 @@ it. Two reviewers disagree about a sample if they would give it different labels
 remove it; "unsure" is no opinion.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

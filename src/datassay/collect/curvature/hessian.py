@@ -3,8 +3,6 @@
 Weights are flat here, [d], in the order of `named_parameters` that require a gradient.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack

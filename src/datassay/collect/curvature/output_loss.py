@@ -1,7 +1,5 @@
 """Which loss a task has, and how right outputs are."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Float, Int

@@ -5,8 +5,6 @@ the pieces' order, sums are taken along one fixed tree, and every piece uses the
 threads: results are bit-identical on every engine, also after a worker died and was replaced.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar

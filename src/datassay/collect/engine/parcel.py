@@ -4,8 +4,6 @@ Arrays travel beside the head and are sent once a pass, whatever the number of p
 that move them (joblib, Ray) let all workers of a machine look at one copy.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import uuid

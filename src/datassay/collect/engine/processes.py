@@ -1,7 +1,5 @@
 """The choice of an engine; local processes, which joblib starts, feeds and keeps."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence

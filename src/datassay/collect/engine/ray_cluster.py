@@ -3,8 +3,6 @@
 Imported only when this engine is chosen.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence

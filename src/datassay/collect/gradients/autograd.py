@@ -1,7 +1,5 @@
 """Values of a batch, and their gradients by plain autograd: what every other way must give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """The weights by which gradients are taken, in blocks by layer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

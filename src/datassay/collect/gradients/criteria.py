@@ -1,7 +1,5 @@
 """The loss of a task from what the user calls it: a name, a criterion of torch, or a function."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

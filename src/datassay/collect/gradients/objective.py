@@ -4,8 +4,6 @@ Every loss here is of one sample, summed over its outputs or tokens; the trainin
 of these over the samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any

@@ -4,8 +4,6 @@ A sampler is asked, not guessed; samples that are drawn at random each time they
 augmentation does, are drawn once.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Callable, Iterator, Sequence

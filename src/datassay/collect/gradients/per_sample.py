@@ -5,8 +5,6 @@ and nothing else. At each layer of a known kind, its input and its output's grad
 factors of the gradients by its weights. Other tensors are differentiated sample by sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Samples of any kind in batches: a SampleSet, a loader, a Dataset or a list of samples."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import field, replace

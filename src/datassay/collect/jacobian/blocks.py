@@ -1,7 +1,5 @@
 """Jacobian blocks: the factors of a dense layer or a convolution, or a tensor's whole Jacobian."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

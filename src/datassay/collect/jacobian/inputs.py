@@ -1,7 +1,5 @@
 """Samples as a network takes them: in its precision, or as integers where it looks them up."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Num, Shaped

@@ -1,7 +1,5 @@
 """The neural tangent kernel, assembled from Jacobian blocks without forming the full gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -7,8 +7,6 @@ gradient of a dense weight is never formed. A convolution is a dense layer on th
 position l: its Jacobian is Σ_l Δ_l ⊗ A_l, one matrix product a sample or only the entries wanted.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

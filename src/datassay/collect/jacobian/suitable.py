@@ -1,7 +1,5 @@
 """Checks of a user's network for torch.func: wrappers are removed, unsuitable ones refused."""
 
-from __future__ import annotations
-
 import copy
 import math
 import sys

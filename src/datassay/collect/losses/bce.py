@@ -1,7 +1,5 @@
 """The cross-entropies of several labels per sample, each 0 or 1, summed over outputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Cross-entropy of classes, of logits; one output is the logit of class 1 of two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Huber loss, summed over outputs; torch's smooth ℓ1 loss is that, divided by its width."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Half the squared error, summed over outputs; torch's criterion is twice that."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

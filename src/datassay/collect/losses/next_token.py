@@ -1,7 +1,5 @@
 """Cross-entropy of each next token of a text."""
 
-from __future__ import annotations
-
 from datassay.collect.losses.cross_entropy import CrossEntropy
 
 

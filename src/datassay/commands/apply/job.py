@@ -1,7 +1,5 @@
 """The job of `datassay apply`: decisions → labels → the same kind of data, all of it or none."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections import Counter

@@ -1,7 +1,5 @@
 """`datassay bench`: whether scores hold for the user's own data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`datassay example`."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Effects from an index that `datassay index` made, for the samples that DATA holds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The job of `datassay explain`: networks at their trained weights, effects, predictions."""
 
-from __future__ import annotations
-
 import logging
 import time
 from dataclasses import replace
@@ -28,7 +26,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
 from datassay.models.user_code import user_code
 from datassay.models.weights import weights_choice, weights_source
-from datassay.optional import coalesce
+from datassay.optional import coalesce, text_if
 from datassay.progress import Progress, silent
 from datassay.report.predictions import Predictions
 from datassay.report.wording import count, number, percent
@@ -147,9 +145,7 @@ def run(
     else:
         attribution = opened.answer(val, measure, settings.top, progress)
     sizes = sum(p.numel() for p in models[0].parameters())
-    subset = ""
-    if settings.parameters:
-        subset = f", those with {settings.parameters} explained"
+    subset = text_if(settings.parameters, f", those with {settings.parameters} explained")
     files = "; ".join(weights_source(path, models[0]) for path in settings.weights)
     facts |= model_facts(settings.model, f"{settings.model}, {sizes:,} weights{subset}")
     facts |= {"Weights": files} | ({} if opened is None else opened.facts)

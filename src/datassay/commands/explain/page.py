@@ -1,7 +1,5 @@
 """The page of an explanation and its files; its text stands in `report/text/`."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`datassay export`; an export of another package is an `Export`, made of a `Material`."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.public_module import make_public

@@ -3,8 +3,6 @@
 Its scores lie in 0 to 1 and LOW is bad, the reverse of ours.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

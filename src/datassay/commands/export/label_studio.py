@@ -3,8 +3,6 @@
 Its export as JSON is read back by `datassay apply`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

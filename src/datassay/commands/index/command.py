@@ -1,7 +1,5 @@
 """`datassay index`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The job of `datassay index`: the network, its index, and samples that are appended."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`datassay report`."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 

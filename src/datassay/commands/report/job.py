@@ -1,7 +1,5 @@
 """The job of `datassay report`: read what several runs wrote, and compare it sample by sample."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from dataclasses import dataclass, replace

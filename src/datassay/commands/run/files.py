@@ -1,7 +1,5 @@
 """The files of a run: tables and summary."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import numpy as np

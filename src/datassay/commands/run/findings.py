@@ -1,7 +1,5 @@
 """The results of one run, gathered for the page, the tables and the summary."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Any
 

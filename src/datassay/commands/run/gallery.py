@@ -1,7 +1,5 @@
 """Samples on the page of a run: the gallery, pairs, and the review of suspected labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -59,9 +57,7 @@ def first_samples(findings: Findings, positions: np.ndarray) -> Gallery:
         words = ("given", "expected")
     for i, drawing in zip(top, draw(findings.samples, top), strict=True):
         card = _card(findings, int(i), (), drawing)
-        suggestion = ""
-        if card.suggested:
-            suggestion = f", {words[1]} {shortened(card.suggested, 40)}"
+        suggestion = text_if(card.suggested, f", {words[1]} {shortened(card.suggested, 40)}")
         label = f"{words[0]} {shortened(card.label, 40)}{suggestion}"
         cards += [Card(card.id, label, drawing)]
     return Gallery(tuple(cards))
@@ -148,9 +144,7 @@ def _note(findings: Findings, n_shown: int) -> str:
     scope = "of all"
     if findings.samples.is_classification:
         scope = "of each class"
-    suspects = ""
-    if n_suspects:
-        suspects = f", and the {count(n_suspects, 'label')} most likely wrong"
+    suspects = text_if(n_suspects, f", and the {count(n_suspects, 'label')} most likely wrong")
     drawn = f"{n_shown} of {count(n, 'sample')} are drawn here"
     return f"{drawn}: the most and least informative {scope}{suspects}."
 

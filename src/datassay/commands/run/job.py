@@ -4,8 +4,6 @@ load → SampleSet → collect → Linearization → scores → Findings, comple
 measures → retrained networks, actions → Findings
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The job of `datassay summarize`, which chooses the samples to keep, its files, and its page."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from typing import Any
 

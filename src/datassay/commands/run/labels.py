@@ -1,7 +1,5 @@
 """What a run finds in its labels: which to look at first, and by which noise they are wrong."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import numpy as np

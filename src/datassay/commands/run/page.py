@@ -1,7 +1,5 @@
 """The page of a run; its text stands in `report/text/run.md.j2`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

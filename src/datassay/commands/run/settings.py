@@ -1,7 +1,5 @@
 """What `datassay run`, `score` and `summarize` takes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

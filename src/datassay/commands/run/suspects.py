@@ -1,7 +1,5 @@
 """The suspects of a table: their scores, and the user's own columns, most telling first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

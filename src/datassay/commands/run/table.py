@@ -1,7 +1,5 @@
 """Scores as tables with a row per sample, to join to the user's data by id; and their sections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

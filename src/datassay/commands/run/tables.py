@@ -1,7 +1,5 @@
 """Tables of the page of a run."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
@@ -82,9 +80,7 @@ def acts_details(table: ActionTable) -> Details:
             samples = removed
         else:
             samples = f"{-action.cost:,} more"
-        seconds = ""
-        if action.seconds:
-            seconds = f"{action.seconds:.1f}"
+        seconds = text_if(action.seconds, f"{action.seconds:.1f}")
         cells = (
             action.verdict,
             samples,
@@ -143,9 +139,7 @@ def relabelled_table(before: BeforeAfter) -> Details | None:
         return None
     rows = tuple(Row(shortened(a, 60), (shortened(b, 60), f"{n:,}")) for a, b, n in pairs)
     n_hidden = len(before.relabelled) - len(pairs)
-    note = ""
-    if n_hidden:
-        note = f"And {count(n_hidden, 'more pair')} of classes."
+    note = text_if(n_hidden, f"And {count(n_hidden, 'more pair')} of classes.")
     columns = ("label before", "label now", "samples")
     return Details(
         "Which labels were changed", (Table("Changed labels", columns, rows, note=note),)
@@ -204,9 +198,7 @@ def group_table(findings: Findings, key: str) -> Table:
             f"{findings.issues.is_issue[labels == totals.names[g]].sum():,}",
         )
         rows.append(Row(str(totals.names[g]), cells))
-    note = ""
-    if joint is not None:
-        note = JOINTLY.format(key)
+    note = text_if(joint is not None, JOINTLY.format(key))
     columns = (key, *GROUP_COLUMNS)
     return Table(f"Totals by {key}", columns, tuple(rows), note=note, wraps=False)
 

@@ -1,7 +1,5 @@
 """Command lines about a run's own data, as they can be typed."""
 
-from __future__ import annotations
-
 import os
 import shlex
 

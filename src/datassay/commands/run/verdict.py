@@ -4,8 +4,6 @@ findings → Verdict: the sentence, at most three cards, commands; and the numbe
 Page, summary.json, terminal and Python read them here, so that no two of them can differ.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

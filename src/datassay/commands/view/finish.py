@@ -1,7 +1,5 @@
 """The end of a review: corrected data, and the run on them that says what that gained."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The review of a finished run, ready to be served."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

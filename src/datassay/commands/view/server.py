@@ -5,8 +5,6 @@ needs the token that the printed address holds, and the name that we were called
 something must come from our own page.
 """
 
-from __future__ import annotations
-
 import hmac
 import html
 import json

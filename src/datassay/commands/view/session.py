@@ -1,7 +1,5 @@
 """A review: the samples of a run, and the decisions, saved whenever one is made."""
 
-from __future__ import annotations
-
 import tempfile
 import threading
 from collections import Counter

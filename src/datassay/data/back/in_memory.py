@@ -1,7 +1,5 @@
 """Data in memory given back: a frame or labels of the same kind, corrected."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Where samples came from: how they were read, a digest of it, and files of what was in memory."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Data as they are stored, how they are given back, and the changelog beside them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

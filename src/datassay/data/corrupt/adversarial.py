@@ -1,7 +1,5 @@
 """Adversarial samples on purpose: inputs moved a little so that a trained network errs."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

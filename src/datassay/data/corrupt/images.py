@@ -1,7 +1,5 @@
 """Corrupted images on purpose: noise on every pixel, or one black patch; how robust is a model?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

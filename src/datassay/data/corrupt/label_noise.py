@@ -1,7 +1,5 @@
 """Add label noise and keep the true labels, to test how well scores find it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A file format a module: how it is known, read and given back, declared in its FORMAT."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 from collections.abc import Iterator

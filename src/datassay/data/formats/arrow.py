@@ -1,7 +1,5 @@
 """Arrow's own files (Feather, IPC files and streams), checked before they are used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

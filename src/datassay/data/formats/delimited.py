@@ -1,7 +1,5 @@
 """CSV and TSV: text, gzipped or not; given back byte by byte but for rows and labels decided on."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """MNIST-style folders: images and labels in IDX files, gzipped or not."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

@@ -1,7 +1,5 @@
 """One folder of images per class, as torchvision's ImageFolder has them."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files of one JSON object a line; given back, only the value of a label changes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

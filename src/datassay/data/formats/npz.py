@@ -1,7 +1,5 @@
 """NumPy archives: x, y and, where there, x_val, y_val, ids, class_names, source, source_val."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from math import prod

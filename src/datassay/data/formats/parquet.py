@@ -1,7 +1,5 @@
 """Parquet files: refused before they are read where they would not fit, given back as written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Folders that `save_to_disk` of Hugging Face's datasets wrote, as tables; without that library."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

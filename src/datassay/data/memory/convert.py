@@ -1,7 +1,5 @@
 """Frames, arrays, tensors and Datasets become one source, or one SampleSet without a split."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

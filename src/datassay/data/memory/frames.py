@@ -1,7 +1,5 @@
 """Data frames of pandas, polars and Arrow as Arrow tables; the labels of their rows as ids."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

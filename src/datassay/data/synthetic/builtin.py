@@ -1,7 +1,5 @@
 """The built-in data sets: scikit-learn's bundled ones, moons, mixtures; never the network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small data sets with faults planted on purpose, and the truth about each of their samples."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Functions to learn from their values: steep somewhere, flat elsewhere, and known everywhere."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Mixed data on purpose, each sample's block in `source`: is the mixture seen and taken apart?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import NormalDist
 

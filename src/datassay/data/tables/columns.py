@@ -1,7 +1,5 @@
 """Columns of a table: what each is (a number, a date, a category, a text), or what is wrong."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Columns of dates: ISO and other common forms of strings, and Arrow's own types."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -126,9 +124,7 @@ def read_date_words(
     form = OR.join(used_formats)
     note = "; ".join([f"dates as {form}", *alternatives])
     parts = [form, *alternatives, *filter(None, [strays])]
-    warning = ""
-    if len(parts) > 1 or used_formats[1:]:
-        warning = "; ".join(parts)
+    warning = text_if(len(parts) > 1 or used_formats[1:], "; ".join(parts))
     return replace(_check_dates(row_dates, replace(column, note=note, form=form)), warning=warning)
 
 

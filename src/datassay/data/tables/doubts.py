@@ -1,7 +1,5 @@
 """What a reader must know of a target: a few values that rule it, and its logarithm."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables with a column of images, as Hugging Face's datasets have them: their bytes, or a path."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

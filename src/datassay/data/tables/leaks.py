@@ -1,7 +1,5 @@
 """Columns that tell the target almost alone: by their values, by their words, or two together."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Numbers among strings, each column by one dialect: its decimal mark, thousands and unit."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

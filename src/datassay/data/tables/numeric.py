@@ -1,7 +1,5 @@
 """Columns of numbers, booleans and lists; words among them; what float32 would lose."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

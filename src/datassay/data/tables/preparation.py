@@ -1,7 +1,5 @@
 """The treatment of a table's columns, fitted once and reused on new rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Which column of a table is the target, and which names the rows: as asked, or by their names."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

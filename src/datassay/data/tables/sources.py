@@ -1,7 +1,5 @@
 """Tables: text, Parquet, Arrow and data frames with one row a sample and one column the target."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

@@ -4,8 +4,6 @@ What was learned of each column is small: a median, the categories, the first da
 that are fitted again by the same code, so that both treatments are one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """What more samples of the same kind would gain: the learning curve, read beyond its end."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

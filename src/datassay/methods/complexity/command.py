@@ -1,7 +1,5 @@
 """`datassay complexity`: for data, or for teacher networks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -5,8 +5,6 @@ closed form. The exponent is searched on a grid that is refined around its best 
 stops in a local minimum, and a thousand curves take one second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Laws of growth of the sample complexity with network size, fitted to medians."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

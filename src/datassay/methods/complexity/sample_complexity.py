@@ -1,7 +1,5 @@
 """Samples that a student network needs to recover its teacher, by doubling and bisection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 

@@ -1,7 +1,5 @@
 """Settings of sample complexity and learning curves, each default once; nothing heavy imported."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Sample complexity of many network sizes; each finished size is kept, so a run can resume."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

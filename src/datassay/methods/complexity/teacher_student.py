@@ -3,8 +3,6 @@
 f(x) = (1/√m) Σ_j max(w_jᵀ x, 0), with fixed output weights. (S3 eq. 2.1)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Algorithm 1: test error of students trained on N samples of each teacher, in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Split the samples into blocks, each with a model of its own (S4)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from datassay.act.choose.action import SPLIT, Action, Blocks, splitting

@@ -3,8 +3,6 @@
 By influence: purify, purify what was left out, and so on; then reassign until stable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

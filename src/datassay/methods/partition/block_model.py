@@ -1,7 +1,5 @@
 """A linear model per block and the router as arrays: what predicts new samples, in a file too."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Divide a mixed training set into blocks, each explained by its own model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import torch

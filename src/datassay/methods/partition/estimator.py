@@ -1,7 +1,5 @@
 """Estimators for mixed data: blocks of samples, one model per block, and a router."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self

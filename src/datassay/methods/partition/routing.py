@@ -1,7 +1,5 @@
 """One model per block, and a router that chooses the model from the input."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

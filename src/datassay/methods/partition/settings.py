@@ -1,7 +1,5 @@
 """Defaults of `partition`, whose docstring explains them; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

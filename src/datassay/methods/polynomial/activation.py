@@ -1,7 +1,5 @@
 """Approximate an activation by a polynomial, so that a one-layer network becomes one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

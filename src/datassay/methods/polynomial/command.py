@@ -1,7 +1,5 @@
 """`datassay polynomial`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path

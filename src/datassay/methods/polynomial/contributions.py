@@ -1,7 +1,5 @@
 """Explanation of a polynomial's output: the part of each product and each input."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array

@@ -3,8 +3,6 @@
 Principal components are scikit-learn's: `make_pipeline(PCA(70), PolynomialClassifier(...))`.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 import numpy as np

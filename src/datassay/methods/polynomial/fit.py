@@ -1,7 +1,5 @@
 """Fit a polynomial: exactly, by normal equations in chunks, or as an average over batches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

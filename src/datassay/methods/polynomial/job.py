@@ -1,7 +1,5 @@
 """The job of `datassay polynomial`: fit or read, score, take apart, gather the findings."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

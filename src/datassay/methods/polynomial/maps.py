@@ -1,7 +1,5 @@
 """Coefficients of a polynomial of images, drawn where they lie in the image."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

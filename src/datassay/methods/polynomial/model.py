@@ -1,7 +1,5 @@
 """A fitted polynomial: features, coefficients and predictions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The features of a polynomial: all products of inputs, or products of neighbouring pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations_with_replacement

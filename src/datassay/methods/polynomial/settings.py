@@ -1,7 +1,5 @@
 """Settings of polynomial regression, each default once; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 SOLVERS = ("exact", "batched")

@@ -1,7 +1,5 @@
 """A polynomial with the scaling and names of the user's data, its file format and its score."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

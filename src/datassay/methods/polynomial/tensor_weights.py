@@ -1,7 +1,5 @@
 """Coefficients of the polynomial that a one-layer network is when its activation is one."""
 
-from __future__ import annotations
-
 from math import comb
 
 import numpy as np

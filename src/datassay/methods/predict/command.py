@@ -1,7 +1,5 @@
 """`datassay predict`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models that commands wrote to files, read again to predict: an estimator that is fitted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

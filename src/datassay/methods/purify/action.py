@@ -1,7 +1,5 @@
 """Remove what contradicts a linear model: classes by cross-fitting, targets by influence."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from datassay.act.choose.action import Action, removal

@@ -1,7 +1,5 @@
 """`datassay purify`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

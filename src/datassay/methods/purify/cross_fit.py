@@ -1,7 +1,5 @@
 """Cross-fitting: samples whose label is too unlikely under a fit that never saw it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

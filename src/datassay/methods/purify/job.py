@@ -1,7 +1,5 @@
 """The job of `datassay purify`: remove samples, compare with plain loss, gather the findings."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Remove the samples that raise the variance of influence, refit, repeat, and stop in time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

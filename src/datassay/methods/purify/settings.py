@@ -1,7 +1,5 @@
 """Defaults of `purify`, whose docstring explains them; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from datassay.score.settings import REMOVAL_ORDERS

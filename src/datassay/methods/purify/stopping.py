@@ -5,8 +5,6 @@ set: the batch just removed is a held-out sample of the refitted model. While it
 model gives its labels less than a blind guess would; once it is merely hard, more.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`datassay sample`."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass
 
 from datassay.commands.command import Command

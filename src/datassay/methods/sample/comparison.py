@@ -1,7 +1,5 @@
 """Compare designs of points: the same networks trained on each, in one batched program."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

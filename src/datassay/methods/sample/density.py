@@ -1,7 +1,5 @@
 """A density in proportion to a positive index of points: a Gaussian mixture, cut to the domain."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The generalisation bound that motivates more points where a function is steep (S0 eq. 1, 9)."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

@@ -1,7 +1,5 @@
 """The job of `datassay sample`: sample a function, ask whether it helps, gather the findings."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

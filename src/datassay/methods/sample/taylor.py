@@ -1,7 +1,5 @@
 """Taylor-based sampling: more points where the function changes most (S0 App. A, Algorithm 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import factorial
 from typing import Any

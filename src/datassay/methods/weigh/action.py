@@ -1,7 +1,5 @@
 """Weigh samples by the variance of labels among their neighbours (S0), or all classes alike."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from datassay.act.choose.action import Action, weighting

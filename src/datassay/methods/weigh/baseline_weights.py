@@ -1,7 +1,5 @@
 """Published weights to compare with: Active Bias, class-balanced and self-paced."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped

@@ -1,7 +1,5 @@
 """`datassay weigh`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

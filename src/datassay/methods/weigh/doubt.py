@@ -1,7 +1,5 @@
 """What the targets of the nearest other samples say of a sample's own."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Bool, Float, Int
 

@@ -1,7 +1,5 @@
 """Local-variance weights around any estimator whose fit takes sample_weight."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

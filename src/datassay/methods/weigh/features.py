@@ -4,8 +4,6 @@ S0 §4.3: distances mean little among many columns or pixels; there neighbours a
 of the last hidden layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

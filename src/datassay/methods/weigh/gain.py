@@ -1,7 +1,5 @@
 """Measure whether a weighting helps: paired trainings with and without it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -6,8 +6,9 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
-from torch import nn
+from torch import Tensor, nn
 
 from datassay.commands.facts import closing_facts, data_facts, file_digest, model_facts, noise_facts
 from datassay.commands.frame import SampleFindings
@@ -16,23 +17,26 @@ from datassay.data.new_rows import row_format
 from datassay.data.samples import SampleSet
 from datassay.data.scaling import standardized_inputs
 from datassay.errors import SettingError
+from datassay.methods.weigh.baseline_weights import (
+    active_bias_weights,
+    balanced_variance_weights,
+    class_balanced_weights,
+    self_paced_weights,
+)
 from datassay.methods.weigh.command import WeighSettings
 from datassay.methods.weigh.doubt import NeighborTargets, neighbor_targets
 from datassay.methods.weigh.features import suits_inputs, trained_network
 from datassay.methods.weigh.gain import WeightGain, head_gain, network_gain, retrain_head
-from datassay.methods.weigh.methods import (
-    NEEDS_CLASSES,
-    NEEDS_NETWORK,
-    Watched,
-    baseline_of,
-    recorder,
-    weigh,
-)
 from datassay.methods.weigh.network_file import FittedNetwork
 from datassay.methods.weigh.reweight import HeadProblem, head_problem
 from datassay.methods.weigh.search import WeightSearch, search_weights
 from datassay.methods.weigh.settings import METHODS
-from datassay.methods.weigh.weights import SampleWeights, check_ratios
+from datassay.methods.weigh.weights import (
+    SampleWeights,
+    check_ratios,
+    scaled_variance,
+    weights_of_variance,
+)
 from datassay.models.build import build_model
 from datassay.models.checkpoints import file_and_place
 from datassay.models.names import asked_encoder, full_name
@@ -45,7 +49,17 @@ from datassay.score.neighbors.local_variance import LocalVariance, local_varianc
 from datassay.score.neighbors.search import check_n_neighbors
 from datassay.train.fitter import taken_network
 from datassay.train.history import PredictionHistory
-from datassay.train.recipe import network_recipe
+from datassay.train.recipe import Recipe, network_recipe
+from datassay.train.training import TrainedNetworks, sample_losses
+
+NEEDS_CLASSES = {"balanced_variance", "class_balanced", "active_bias"}
+NEEDS_NETWORK = {"self_paced", "active_bias"}
+DENSITY_CLIP = 10.0
+BETA = 0.999
+# Self-paced, as one cut: the samples of highest loss weigh nothing, weights fall linearly to it.
+EASY = 0.9
+# Class-balanced weights less uneven than this are as good as none.
+EVEN = 1.1
 
 FEWEST_K, MOST_K = 5, 50
 TUNE_SEEDS = (0, 1, 2)
@@ -257,3 +271,76 @@ def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
             source = f", weights of {file.name}, {file_digest(file_and_place(file)[0])}"
         facts |= model_facts(settings.model, f"{settings.model}{source}")
     return facts
+
+
+@result
+class Watched:
+    """A trained network, and the history of its predictions during training.
+
+    Attributes:
+        model: the network; None where no weighting and no features need one.
+        history: of the probability of each sample's label; None unless it was recorded.
+    """
+
+    model: nn.Module | None = None
+    history: PredictionHistory | None = None
+
+
+def weigh(
+    method: str,
+    train: SampleSet,
+    local: LocalVariance,
+    watched: Watched,
+    *,
+    n_columns: int,
+    max_ratio: float = 40,
+    density: bool = False,
+) -> SampleWeights:
+    """Weigh samples by one of METHODS."""
+    if method == "local_variance":
+        clip = DENSITY_CLIP if density else None
+        return weights_of_variance(local, train.ids, max_ratio, clip, n_columns)
+    if method == "balanced_variance":
+        weight = scaled_variance(local.variance, max_ratio)
+        details = {"beta": BETA, "max_ratio": max_ratio}
+        weight = balanced_variance_weights(train.y, weight, BETA)
+        return SampleWeights(weight, train.ids, method, details)
+    if method == "class_balanced":
+        return SampleWeights(
+            class_balanced_weights(train.y, BETA), train.ids, method, {"beta": BETA}
+        )
+    if method == "active_bias":
+        assert watched.history is not None
+        visits = int(watched.history.visits.min())
+        weight = active_bias_weights(watched.history)
+        return SampleWeights(weight, train.ids, method, {"fewest_visits": visits})
+    assert watched.model is not None
+    weight = self_paced_weights(_losses(watched.model, train), EASY, is_soft=True)
+    return SampleWeights(weight, train.ids, method, {"fraction": EASY})
+
+
+def baseline_of(method: str, train: SampleSet) -> str | None:
+    """Return the baseline weighting: class-balanced for local variance, that for the others."""
+    if method != "local_variance":
+        return "local_variance"
+    if not train.is_classification:
+        return None
+    weight = class_balanced_weights(train.y, BETA)
+    if weight.max() > EVEN * weight.min():
+        return "class_balanced"
+    return None
+
+
+def _losses(model: nn.Module, train: SampleSet) -> np.ndarray:
+    network = TrainedNetworks(model, {n: p.detach()[None] for n, p in model.state_dict().items()})
+    return sample_losses(network.outputs_in_parts(train.x), train, Recipe())[0].numpy()
+
+
+def recorder(history: PredictionHistory, train: SampleSet):
+    """Return an `observe` hook of `train_networks` that records predictions in a history."""
+    y = torch.as_tensor(train.y)
+
+    def observe(positions: Tensor, outputs: Tensor) -> None:
+        history.record(positions, outputs, y)
+
+    return observe

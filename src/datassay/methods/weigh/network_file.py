@@ -1,7 +1,5 @@
 """A trained network in a file of weights that also says how it is built and what its rows are."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from pathlib import Path

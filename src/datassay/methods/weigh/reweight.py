@@ -1,7 +1,5 @@
 """Weight the samples by local variance in feature space and retrain the last layer (S0 Alg. 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

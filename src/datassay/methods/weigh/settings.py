@@ -1,7 +1,5 @@
 """Defaults of weighing, whose docstring explains them; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Weights by local variance: samples count more where the target varies more (S0, VBSW)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any

@@ -1,7 +1,5 @@
 """The choice of an encoder, by name or by the kind of the samples."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from typing import Literal

@@ -1,7 +1,5 @@
 """Encoders: their weights, what they read, and how a batch of samples becomes embeddings."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 from collections.abc import Callable

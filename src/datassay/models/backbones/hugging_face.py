@@ -1,7 +1,5 @@
 """Any encoder of Hugging Face's transformers, from its hub or a folder: `features:hf:NAME`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Any network of timm, PyTorch Image Models, from its hub or a folder: `features:timm:NAME`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """EfficientNet-Lite0, trained on ImageNet: 1,280 numbers of an image."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

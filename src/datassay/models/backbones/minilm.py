@@ -1,7 +1,5 @@
 """all-MiniLM-L6-v2: 384 numbers of a text."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

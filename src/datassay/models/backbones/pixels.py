@@ -1,7 +1,5 @@
 """The preparation of an image for an image encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The labels that are reviewed, what is known of them, and what a page says before it draws."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import field

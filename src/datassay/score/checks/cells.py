@@ -1,7 +1,5 @@
 """Rows with a suspected target of which an input looks wrong instead, or is swapped with it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

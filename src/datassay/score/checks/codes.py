@@ -1,7 +1,5 @@
 """Rows as codes, equal where values are, and as places, whose distance says how alike rows are."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import field
 

@@ -1,7 +1,5 @@
 """What columns tell: of the target, and of the parts of the data between which they differ."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Int

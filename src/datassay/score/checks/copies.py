@@ -1,7 +1,5 @@
 """Links between rows, their groups, and which samples of a group are copies or disagree."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import coo_array

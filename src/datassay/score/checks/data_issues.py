@@ -1,7 +1,5 @@
 """What is wrong with data beside its labels: duplicates, outliers, imbalance, drift, columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Equal rows and groups of near duplicates, from rows as codes and places."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """What is wrong with images as images, and properties of them that alone predict the class."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One thing that is wrong with data, as page, terminal and tables show it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -47,9 +45,9 @@ class DataIssue:
         unit = singular
         if self.count != 1:
             unit = self.unit
-        groups = ""
-        if self.n_groups:
-            groups = f" in {self.n_groups:,} group{text_if(self.n_groups > 1, 's')}"
+        groups = text_if(
+            self.n_groups, f" in {self.n_groups:,} group{text_if(self.n_groups > 1, 's')}"
+        )
         return f"{self.count:,} {unit}{groups}"
 
 

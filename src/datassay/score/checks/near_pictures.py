@@ -1,7 +1,5 @@
 """Copies of pictures that were made smaller, grey, darker, cropped a little, or compressed."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int

@@ -1,7 +1,5 @@
 """Inputs that are odd: with noise on them, moved to fool a model, or of a group that is rare."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import log_ndtr

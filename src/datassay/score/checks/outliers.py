@@ -1,7 +1,5 @@
 """Rows far from all others: from their nearest ones, or with a small group of the like."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

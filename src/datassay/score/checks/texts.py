@@ -1,7 +1,5 @@
 """Texts compared as texts: by the sequences of characters that they share."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Columns, or the order of rows, by which samples belong together: the cost for new groups."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace

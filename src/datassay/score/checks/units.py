@@ -1,7 +1,5 @@
 """Suspected targets that look as if they were in another unit, or of the other sign."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

@@ -1,7 +1,5 @@
 """Groups of samples that the model predicts badly, told by one or two of their columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from heapq import nlargest
 from typing import Any

@@ -1,7 +1,5 @@
 """Per-class and per-source sums of a score, and whether the groups really differ."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int, Shaped

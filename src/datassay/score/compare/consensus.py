@@ -1,7 +1,5 @@
 """Agreement and disagreement of several runs on the samples that they share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Fits of a network or an estimator to subsets of the samples, two to each, by different seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

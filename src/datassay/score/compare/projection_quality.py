@@ -4,8 +4,6 @@ Some samples are scored exactly, one kernel row per output, and again from the f
 over all samples would collect: same coordinates, same signs, for growing p.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Networks that were really trained: without some samples, and their loss and margin on all."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import torch

@@ -1,7 +1,5 @@
 """How much accuracy models lose on corrupted images, level by level (S3 §3.6.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product

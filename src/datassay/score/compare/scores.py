@@ -1,7 +1,5 @@
 """The scores of one training run that retraining can judge: ours, and what costs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass

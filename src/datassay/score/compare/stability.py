@@ -1,7 +1,5 @@
 """Agreement of runs: of their scores, and how far rounding alone takes two trainings apart."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whether scores predict what retraining shows, with intervals and a verdict each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 

@@ -1,7 +1,5 @@
 """Brittleness: the fewest training samples whose removal turns a prediction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

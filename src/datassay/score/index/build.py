@@ -1,7 +1,5 @@
 """Compute the training side of influence once, and keep it."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import weakref

@@ -1,7 +1,5 @@
 """The eigenbases of an index: sums over parts of the samples, kept until they are whole."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -14,8 +14,6 @@ a = max(0, 1 − τ / s),    τ = ν Σ a s,
 Rows are sketches of the coordinates with the largest s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 

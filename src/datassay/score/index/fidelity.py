@@ -1,7 +1,5 @@
 """How well effects from rows of few bytes follow exact ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What an index belongs to: the network, its code, the loss, the settings and the samples' ids."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Collection, Mapping

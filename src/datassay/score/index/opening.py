@@ -1,7 +1,5 @@
 """Open an index that was made: what it belongs to is compared, nothing is unpickled."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an index would take: bytes, passes and seconds of making and of asking it, beforehand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

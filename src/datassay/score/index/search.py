@@ -1,7 +1,5 @@
 """Effects of the rows of an index on queries' rows: the largest, or all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

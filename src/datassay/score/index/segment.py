@@ -1,7 +1,5 @@
 """Rows of the training samples: one store for the first samples and one for each time more came."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

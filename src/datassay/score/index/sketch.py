@@ -9,8 +9,6 @@ with c_j the j-th K coordinates, S_j random signs, H Hadamard's matrix over √K
 ⟨s v, y⟩ = ‖y‖².
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

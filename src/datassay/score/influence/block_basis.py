@@ -6,8 +6,6 @@ second moments of the layer's two factors, and λ the second moments of the grad
 which is the closest to H among all with this basis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial

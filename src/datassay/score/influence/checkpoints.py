@@ -1,7 +1,5 @@
 """Networks at several checkpoints: modules, state dicts, files, and folders as transformers has."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Which blocks' Hessians are exact, their damping, and the memory that they take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from datassay.collect.gradients.blocks import Block

@@ -6,8 +6,6 @@ P is the inverse of the damped Hessian, block by block in its eigenbasis. One gr
 and one a query; nothing of size n × n beyond the effects asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any

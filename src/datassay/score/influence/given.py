@@ -1,7 +1,5 @@
 """The samples of a request as one network's outputs index them: the one rule for labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache

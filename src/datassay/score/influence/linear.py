@@ -5,8 +5,6 @@ where the definition of influence holds exactly. Features are those of every oth
 X(z, z′) = −n Σ e_zᵀ [φ_z M φ_z′ᵀ] e_z′,  M = (ΦᵀΦ + λ)⁻¹,  e = f − y at the minimum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import isnan
 from typing import Any

@@ -1,7 +1,5 @@
 """Influence functions: what removing each sample changes at trained weights, by several methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any

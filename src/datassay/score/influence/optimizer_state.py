@@ -5,8 +5,6 @@ Adam: D = 1 / (√v̂ + ε), v̂ its second moments, free of their bias. Gradien
 penalty.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

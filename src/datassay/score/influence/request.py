@@ -1,7 +1,5 @@
 """What was asked of `influence`, checked."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

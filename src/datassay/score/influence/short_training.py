@@ -6,8 +6,6 @@ w − w₋ᵢ ≈ −(1/n) ∫₀ᵗ exp(−(H + damping) s) ds ∇ℓ_i, which 
 ∇Lᵀ (H + damping + λ)⁻¹ ∇L of the mean loss L is 0 at a minimum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

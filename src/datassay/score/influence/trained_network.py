@@ -1,7 +1,5 @@
 """A network at its trained weights, with its training samples and loss: what methods start from."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

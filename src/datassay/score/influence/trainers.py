@@ -1,7 +1,5 @@
 """A transformers Trainer as what is explained; nothing here imports transformers."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence

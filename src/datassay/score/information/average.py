@@ -1,7 +1,5 @@
 """Average information of a sample over random subsets of the others, as in data Shapley."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

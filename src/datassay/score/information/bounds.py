@@ -1,7 +1,5 @@
 """What information bounds: how well anyone can tell a sample was trained on, and overfitting."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr, ndtri

@@ -1,7 +1,5 @@
 """What three and more samples or groups tell in common, at least one of them, and only together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Unpack

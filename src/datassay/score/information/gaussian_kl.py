@@ -1,7 +1,5 @@
 """Sample information with SGD's noise recomputed without the sample (unequal covariances)."""
 
-from __future__ import annotations
-
 from typing import Unpack
 
 import numpy as np

@@ -4,8 +4,6 @@ Three exact ways; each size takes the cheapest: the block formula of single samp
 training the rest again from its own decomposition, and, for a few steps of descent, iterating.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Information of whole groups of samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Unpack

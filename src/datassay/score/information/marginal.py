@@ -1,7 +1,5 @@
 """Information against samples that could have stood in a sample's place (S1 eq. 1)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Unpack

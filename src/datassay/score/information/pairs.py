@@ -1,7 +1,5 @@
 """Information that two samples share (redundancy) or give only together (synergy)."""
 
-from __future__ import annotations
-
 from typing import Unpack
 
 import numpy as np

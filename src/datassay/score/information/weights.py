@@ -1,7 +1,5 @@
 """Information about the weights under a smoothing that is not a multiple of the identity."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Regression: wrong targets that are the right ones in another unit, or of the other sign."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import log10
 

@@ -1,7 +1,5 @@
 """The form of label noise: one rate, a rate of each class, or a few pairs of classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import inf
 

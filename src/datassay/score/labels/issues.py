@@ -1,7 +1,5 @@
 """The result of `label_issues`: how likely each label is wrong, and which are to be reviewed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 

@@ -1,7 +1,5 @@
 """Estimators that judge labels besides the ridge fit, and checks of what users give."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

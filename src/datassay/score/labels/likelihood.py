@@ -8,8 +8,6 @@ Expectation maximisation: q from (w, b, T); then T from the expected counts N[c,
 the samples given l, in closed form; and one Newton step for (w, b), a logistic regression on q.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import log

@@ -1,7 +1,5 @@
 """Several labels per sample: each is two classes, and a sample is suspect if any may be wrong."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Bool, Float

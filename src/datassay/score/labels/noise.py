@@ -4,8 +4,6 @@ Held-out outputs alone cannot tell wrong labels from hard samples. Two readings 
 noise at some rate, which no calibration explains, and hardness, where no label is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import exp, sqrt

@@ -1,7 +1,5 @@
 """Outliers of regression: distance of targets from held-out outputs, and P(target is wrong)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from math import lgamma, log, log10, pi

@@ -14,8 +14,6 @@ wrong. The explanations:
 - noise that gathers in a region: one estimator gives the true classes, all together give the rate.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from math import log

@@ -8,8 +8,6 @@ more surprising than that errs, whatever its samples are: hard ones are expected
 Where p is right and labels do not depend on the source, z has mean 0 and variance 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log

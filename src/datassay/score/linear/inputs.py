@@ -1,7 +1,5 @@
 """The linearisation of a model that needs no network: linear in inputs and in Gaussian kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

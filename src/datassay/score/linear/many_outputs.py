@@ -1,7 +1,5 @@
 """Removals where a network has hundreds of outputs: sums over them by random mixtures."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor

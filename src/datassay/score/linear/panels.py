@@ -4,8 +4,6 @@ Size and order of the panels depend neither on where features are stored nor on 
 computed: results are bit-identical.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, runtime_checkable

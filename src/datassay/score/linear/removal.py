@@ -5,8 +5,6 @@ W_i, the change w − w₋ᵢ in the eigenbasis' coordinates, is Σ_a rows[i,a] 
 T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] and v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b): METHODS §2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Ridge fits to subsets of the samples, and the closed form of every removal from each."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor

@@ -1,7 +1,5 @@
 """How much the target varies among a sample's nearest neighbours: S0's estimate of Df²."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The nearest neighbours of every sample, itself first: exact with a proof, or approximate."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from numbers import Integral
 from typing import Literal

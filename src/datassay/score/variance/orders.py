@@ -10,8 +10,6 @@ Refitted, the weights come from one Newton-like step (S4's published recipe) or 
 minimum; the n models are evaluated together, a batch at a time.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor

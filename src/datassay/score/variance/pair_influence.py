@@ -5,8 +5,6 @@ X(z, z′) = −∇L(z′)ᵀ H⁻¹ ∇L(z) = −a_zᵀ a_z′,  A = G L⁻ᵀ,
 H is the Hessian of the ridge-penalised mean loss plus damping · I. Nothing here is n × n.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

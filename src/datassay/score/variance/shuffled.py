@@ -1,7 +1,5 @@
 """The labels against the same labels shuffled: is there a rule at all, and who breaks it?"""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import nn

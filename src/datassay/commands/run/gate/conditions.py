@@ -1,7 +1,5 @@
 """Conditions that a build fails on: read from words, judged by what a run found."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The outcomes of conditions as build systems read them: JUnit XML, GitHub annotations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """The job of `datassay check`: score the samples, then judge the conditions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

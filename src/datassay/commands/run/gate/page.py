@@ -1,7 +1,5 @@
 """Page and files of `datassay check`: those of `score`, with the conditions before all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from datassay.commands.run import files as run_files

@@ -1,7 +1,5 @@
 """What conditions are about: how much of each fault a run names, as a range, and what it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any

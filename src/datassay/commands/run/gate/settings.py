@@ -1,7 +1,5 @@
 """What `datassay check` takes beside what `score` takes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

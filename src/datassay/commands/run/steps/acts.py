@@ -1,7 +1,5 @@
 """The table of actions of a run: what could be done with its samples, each measured on others."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from math import isnan

@@ -1,7 +1,5 @@
 """A run compared with the run before a review: the same samples held out, the same model."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
@@ -164,9 +162,7 @@ def _other_model(run: FinishedRun, settings: RunSettings) -> str:
     fact = facts.get("Your model", "")
     model = facts.get("Model", "")
     if settings.estimator is not None or fact:
-        name = ""
-        if settings.estimator is not None:
-            name = type(settings.estimator).__name__
+        name = text_if(settings.estimator is not None, type(settings.estimator).__name__)
         if name and fact.startswith(f"{name}:"):
             return ""
         return fact.partition(":")[0] or model

@@ -4,8 +4,6 @@ What is paid for is counted at one nominal rate, so that the same options train 
 on every machine, idle or busy; what `--plan` shows is measured here and decides nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil
 

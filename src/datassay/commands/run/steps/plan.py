@@ -1,7 +1,5 @@
 """The plan of `datassay run --plan`: sizes, bytes, operations and seconds before anything runs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -46,7 +44,7 @@ from datassay.commands.run.steps.settings import (
 from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, resident_bytes
 from datassay.models.build import build_model
-from datassay.optional import coalesce
+from datassay.optional import coalesce, text_if
 from datassay.plan import PlanStep, time_call
 from datassay.report.wording import count
 from datassay.score.influence.plan import influence_plan
@@ -270,9 +268,7 @@ def lines(plan: Plan) -> list[RenderableType]:
     for name in ("memory", "operations", "seconds"):
         table.add_column(name, justify="right")
     for step in plan.steps:
-        work = ""
-        if step.flops:
-            work = f"{step.flops:.1e}"
+        work = text_if(step.flops, f"{step.flops:.1e}")
         table.add_row(
             step.name, step.detail, f"{step.bytes / 1e9:.2f} GB", work, f"{step.seconds:.1f}"
         )

@@ -1,7 +1,5 @@
 """The choice of a projection that reaches a rank correlation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

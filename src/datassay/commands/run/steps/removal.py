@@ -1,7 +1,5 @@
 """Retraining real networks: their losses and margins, and what removal costs."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Any
 

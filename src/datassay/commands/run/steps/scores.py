@@ -4,8 +4,6 @@ Retrained networks cost the same for any number of samples, scores grow with it,
 single predictions grow with it times the number of queries.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 from math import isnan
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of the settings before any work, and the network that goes with the user's model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Average of minimum-norm fits to random batches: bagging, each batch solved exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Ridge fits of normal equations; the ridge is given or chosen by leave-one-out error."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

@@ -1,7 +1,5 @@
 """Normal equations, accumulated in chunks: the feature matrix is never held in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ridge fits: normal equations solved for many ridges, and minimum-norm fits to few samples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -8,8 +8,6 @@ State s_{t+1} = U_t(s_t, g_t) of weights and moments, with the batch's gradient 
 H_t the Hessian of the batch's loss. Few states are kept; those between are computed again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Whether a training run is smooth in its samples' weights, so that a derivative says anything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Influence through the training of a loop of one's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import torch

@@ -8,8 +8,6 @@ With weight decay in the mean loss its share leaves too: ε is n·damping + (n �
 g = (1/n) Σ J_jᵀ R_j, −decay (θ − θ₀) at the minimum, the step is that of J_iᵀ R_i − g.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

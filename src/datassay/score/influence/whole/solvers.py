@@ -1,7 +1,5 @@
 """Influence by the whole Hessian: what a method is given, and those that solve with the Hessian."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 
