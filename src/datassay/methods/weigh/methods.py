@@ -24,7 +24,7 @@ NEEDS_CLASSES = {"balanced_variance", "class_balanced", "active_bias"}
 NEEDS_NETWORK = {"self_paced", "active_bias"}
 DENSITY_CLIP = 10.0
 BETA = 0.999
-# Self-paced, as one cut: the samples of highest loss weigh nothing, weights fall linearly to it.
+# Self-paced, in one step: weights fall linearly to 0 at the loss of this share of the samples.
 EASY = 0.9
 # Class-balanced weights less uneven than this are as good as none.
 EVEN = 1.1
@@ -77,7 +77,10 @@ def weigh(
 
 
 def baseline_of(method: str, train: SampleSet) -> str | None:
-    """Return the baseline weighting: class-balanced for local variance, that for the others."""
+    """Return the weighting to compare a method with, or None.
+
+    It is local variance; for local variance itself class-balanced weights, where they differ.
+    """
     if method != "local_variance":
         return "local_variance"
     if not train.is_classification:
@@ -89,6 +92,7 @@ def baseline_of(method: str, train: SampleSet) -> str | None:
 
 
 def _losses(model: nn.Module, train: SampleSet) -> np.ndarray:
+    """Return the network's loss of each sample, [n]."""
     network = TrainedNetworks(model, {n: p.detach()[None] for n, p in model.state_dict().items()})
     return sample_losses(network.outputs_in_parts(train.x), train, Recipe())[0].numpy()
 
