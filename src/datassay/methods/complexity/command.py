@@ -121,13 +121,13 @@ class Complexity(Command):
         """
         if "inputs" in user_input or "width" in user_input:
             why = "does not go with --inputs or --width"
-            refuse_others(user_input, DataInputs, (TeacherSettings,), why)
+            refuse_others(user_input, DataInputs, shared_with=(TeacherSettings,), why=why)
             why = "needs DATA, which --inputs and --width do not go with"
-            refuse_others(user_input, CurveSettings, (TeacherSettings,), why)
+            refuse_others(user_input, CurveSettings, shared_with=(TeacherSettings,), why=why)
             TEACHERS.start(user_input, out)
         else:
             why = "needs --inputs or --width, which no data go with"
-            refuse_others(user_input, TeacherSettings, (CurveSettings,), why)
+            refuse_others(user_input, TeacherSettings, shared_with=(CurveSettings,), why=why)
             CURVE.start(user_input, out)
 
 

@@ -26,8 +26,8 @@ def page(findings: Findings) -> Page:
     section = Section("conditions", "Conditions", "Conditions", (table,))
     files = {**run.files, JUNIT: FILES[JUNIT]}
     counts = Counter(outcome.status for outcome in findings.outcomes)
-    met = ", ".join(f"{n} {status}" for status, n in counts.items())
-    lead = f"{count(len(rows), 'condition')}: {met}. {run.lead}"
+    statuses = ", ".join(f"{n} {status}" for status, n in counts.items())
+    lead = f"{count(len(rows), 'condition')}: {statuses}. {run.lead}"
     brand = "datassay check · does the data pass"
     return replace(run, brand=brand, lead=lead, opening=(section, *run.opening), files=files)
 
