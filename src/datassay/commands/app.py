@@ -202,6 +202,7 @@ VERSION = typer.Option(
 
 @app.callback()
 def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) -> None:
+    """Print the help where no command is named; else send log lines to standard error."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
         raise typer.Exit(BAD_INPUT)

@@ -116,6 +116,7 @@ class Material:
     def _in_order(
         self, train: SampleSet, val: SampleSet | None
     ) -> tuple[SampleSet, SampleSet | None]:
+        """Return both; raise unless the training samples are in the order of the scores."""
         if train.ids.tolist() != self.scores["id"].to_pylist():
             raise DataError(
                 f"{self.run.folder} must have a score for each training sample, in their order; "

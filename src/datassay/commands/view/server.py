@@ -224,6 +224,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(status, body, "application/json", NOTHING)
 
     def _send(self, status: int, body: bytes, kind: str, policy: str) -> None:
+        """Send a body of a content type, with our headers and a content security policy."""
         self.send_response(status)
         headers = {"Content-Type": kind, "Content-Length": str(len(body))}
         if self.close_connection:

@@ -185,6 +185,7 @@ def _by_output(findings: PolynomialFindings, prefix: str, values: np.ndarray) ->
 
 
 def _summary(findings: PolynomialFindings) -> dict[str, object]:
+    """Return what summary.json holds behind the page's head."""
     monomials = findings.surrogate.polynomial.monomials
     fit = findings.fit
     scores = findings.scores

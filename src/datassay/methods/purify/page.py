@@ -335,6 +335,7 @@ def trace_table(findings: PurifyFindings) -> pa.Table:
 
 
 def _summary(findings: PurifyFindings, page: Page) -> str:
+    """Return summary.json."""
     ours = findings.purification
     truth = foreign(findings)
     return standard_json({

@@ -138,6 +138,7 @@ def search_weights(
     study = _study(seed)
 
     def objective(trial: Trial) -> float:
+        """Return the trial's validation score, the mean over seeds."""
         from optuna import TrialPruned
 
         trial_k = trial.suggest_int("n_neighbors", *n_neighbors)

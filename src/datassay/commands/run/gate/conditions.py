@@ -113,6 +113,7 @@ def judge(
 def _judge_one(
     condition: Condition, summary: Mapping[str, Any], baseline: Mapping[str, Any] | None
 ) -> Outcome:
+    """Return what becomes of one condition, as `judge` does."""
     quantity = summary["checks"][condition.name]
     if not quantity["is_searched"]:
         return Outcome(condition.words, INCONCLUSIVE, f"not looked for: {quantity['why']}.")

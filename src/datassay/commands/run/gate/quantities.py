@@ -70,6 +70,7 @@ def quantities(findings: Findings) -> dict[str, dict[str, Any]]:
 
 
 def _wrong_labels(findings: Findings) -> Quantity:
+    """Return how many labels are wrong; without an upper bound where inputs cannot tell."""
     labels = label_verdict(findings)
     unit = f"{labels.noun}s"
     n = labels.n
@@ -81,6 +82,7 @@ def _wrong_labels(findings: Findings) -> Quantity:
 
 
 def _count_leaks(findings: Findings) -> Quantity:
+    """Count the columns that tell the target almost alone; say where they are not looked for."""
     train = findings.samples
     val = findings.validation
     leaking = leaking_columns(train)
@@ -118,6 +120,7 @@ def _list_unsearched(findings: Findings, issues: DataIssues) -> str:
 
 
 def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
+    """Count the training samples that repeat an earlier one, and rows that may be so by chance."""
     train = findings.samples
     unsearched = _list_unsearched(findings, issues)
     # All but the first of each group of copies.
@@ -132,6 +135,7 @@ def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
 
 
 def _across_split(findings: Findings, issues: DataIssues) -> Quantity:
+    """Return how many held-out samples repeat a training sample."""
     val = findings.validation
     unit = "held-out samples"
     if val is None or len(val) != len(issues.repeated):
@@ -190,6 +194,7 @@ def _rare_classes(train: SampleSet, issues: DataIssues) -> Quantity:
 
 
 def _count_drifted(findings: Findings, issues: DataIssues) -> Quantity:
+    """Count the columns that drift, between sources and from training to validation."""
     train = findings.samples
     val = findings.validation
     n_columns = 0
@@ -209,5 +214,5 @@ def _count_drifted(findings: Findings, issues: DataIssues) -> Quantity:
         return Quantity("columns", n_columns, why=why, is_searched=False)
     kinds = "drift between sources", "drift from training to validation"
     counts = [n for n, _ in _count_issues(issues, *kinds)]
-    # Two parts may differ in the same column.
+    # The same columns may drift in both ways.
     return Quantity("columns", n_columns, max(counts, default=0), sum(counts))

@@ -338,6 +338,7 @@ def _resume(checkpoint, sums: _Sums, probes: _Probes) -> int:
 
 
 def _check_sums(sums: _Sums) -> None:
+    """Raise where a sum is not finite."""
     # No entry of a Gram matrix is larger than its largest diagonal one.
     if not (np.isfinite(sums.gram.diagonal()).all() and np.isfinite(sums.cross).all()):
         kind = sums.gram.dtype
