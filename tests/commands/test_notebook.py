@@ -17,7 +17,7 @@ import datassay as da
 from datassay.act.review.decisions import FILE, KEEP, REMOVE, Decision, Decisions
 from datassay.commands.assay import Assay
 from datassay.commands.display import mark_words, suspects_in_short
-from datassay.commands.finished import Given
+from datassay.commands.finished import UserData
 from datassay.commands.run.labels import to_check
 from datassay.commands.terminal import NotebookProgress, notebook_progress
 from datassay.errors import DataError, SettingError
@@ -52,7 +52,7 @@ found
 
 
 def shown(findings):
-    return Assay(findings, Given(None, None, {}))._repr_html_()
+    return Assay(findings, UserData(None, None, {}))._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_cell_shows_the_worst_ten_and_what_they_look_like(make, look):
     for id_ in findings.samples.ids[to_check(findings)[:10]]:
         assert f">{id_}</th>" in html
     text = unescape(re.sub("<[^>]+>", "", html))
-    found = Assay(findings, Given(None, None, {}))
+    found = Assay(findings, UserData(None, None, {}))
     assert found.verdict in text and all(w in text for w in found.warnings[:3])
     assert all(way in text for way in (".suspects (", ".review()", ".apply()", ".save('report')"))
 
@@ -101,7 +101,9 @@ def test_nothing_suspect_shows_no_table():
 
 
 def test_dir_and_help_show_what_a_user_needs():
-    names = [name for name in dir(Assay(make_findings(), Given(None, None, {}))) if name[0] != "_"]
+    names = [
+        name for name in dir(Assay(make_findings(), UserData(None, None, {}))) if name[0] != "_"
+    ]
     assert names == sorted(
         "actions apply findings page plot review save scores suspects to_dict verdict warnings"
         .split()

@@ -60,7 +60,7 @@ class CommandGroup(TyperGroup):
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the commands by group, each with the first sentence of its help."""
+        """Write the commands by group, each with the first sentence of its help."""
         panels: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
@@ -73,7 +73,7 @@ class CommandGroup(TyperGroup):
         panels["Options"] += [("--help", "Show this.")]
         epilog = f"{ctx.command_path} COMMAND --help says what a command takes."
         usage = f"{ctx.command_path} COMMAND [DATA] [OPTIONS]"
-        formatter.write(help_text(usage, str(self.help), panels, epilog, narrow=14))
+        formatter.write(help_text(usage, str(self.help), panels, epilog, name_width=14))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line, behind those that a file of options adds."""
@@ -90,14 +90,18 @@ class CommandGroup(TyperGroup):
     def _with_config(self, typed: list[str], path: Path | None) -> list[str]:
         """Return the words of a command line with those that a file of options adds."""
         command = next((word for word in typed if not word.startswith("-")), None)
-        is_asking = {"--help", "--help-all"} & set(typed)
-        if command not in self.commands or is_asking or (config := read_config(path)) is None:
+        asks_for_help = {"--help", "--help-all"} & set(typed)
+        if command not in self.commands or asks_for_help:
             return typed
+        config = read_config(path)
+        if config is None:
+            return typed
+        file, content = config
         start = typed.index(command) + 1
         options = {name: _flags(self.commands[name]) for name in self.commands}
-        added = config_words(*config, command, options, typed[start:])
+        added = config_words(file, content, command, options, typed[start:])
         if added:
-            say(f"Options of {config[0]}: {shlex.join(added)}")
+            say(f"Options of {file}: {shlex.join(added)}")
         return [*typed[:start], *added, *typed[start:]]
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -110,7 +114,8 @@ class CommandGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by name; end with an error if no command has that name."""
-        if (command := super().get_command(ctx, cmd_name)) is not None:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
             return command
         try:
             added = [c for c in added_commands() if c.name == cmd_name]
@@ -195,6 +200,7 @@ VERSION = typer.Option(
 
 @app.callback()
 def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) -> None:
+    """Print the help where no command is named; else send log lines to standard error."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
         raise typer.Exit(BAD_INPUT)
@@ -206,7 +212,7 @@ def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) ->
 
 
 def built_in_commands() -> list[Command]:
-    """Return the COMMAND, or COMMANDS, of every folder here and of each method, in their order."""
+    """Return each COMMAND, and all COMMANDS, of the folders here and of methods, by order."""
     packages = ("datassay.commands", "datassay.methods")
     modules = [module for name in packages for module in folder_modules(name, "command")]
     lists = [c for module in modules for c in getattr(module, "COMMANDS", ())]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from datassay.commands.finished import Given, with_roles, with_unscored
+from datassay.commands.finished import UserData, with_roles, with_unscored
 from datassay.commands.inputs import MODEL, asked_backbone
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.terminal import notebook_progress
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from datassay.report.page import Page
 
 OUT = "report"  # as `datassay run` has it
-EARLIER = {"acts", "view", "user_data"}  # names that nobody needs to see
+HIDDEN = {"acts", "view", "user_data"}  # names that `dir` does not show
 
 
 @result
@@ -58,7 +58,7 @@ class Assay(Plotted):
     """
 
     findings: Findings
-    user_data: Given
+    user_data: UserData
 
     @property
     def actions(self) -> ActionTable | None:
@@ -206,8 +206,8 @@ class Assay(Plotted):
         from datassay.commands.run.table import score_table
 
         file = Path(path) / FILE
-        is_alone = accept_suggested is None and not drop_copies
-        if is_alone and not file.exists():
+        asks_for_decisions = accept_suggested is None and not drop_copies
+        if asks_for_decisions and not file.exists():
             raise DataError(
                 f"{path} must hold decisions; nobody has reviewed these labels there. Call "
                 f"review({str(path)!r}), or give accept_suggested=0.9."
@@ -223,7 +223,7 @@ class Assay(Plotted):
         return correct_data(self.user_data, self.findings.samples, added)
 
     def __dir__(self) -> list[str]:
-        return [name for name in object.__dir__(self) if name not in EARLIER]
+        return [name for name in object.__dir__(self) if name not in HIDDEN]
 
     @property
     def _page(self) -> Page:
@@ -253,15 +253,16 @@ class Assay(Plotted):
             measured = [action for action in table.actions if action.is_measured]
             lines = [f"  {a.words}: {gain_text(a, table.metric)}" for a in measured[:3]]
         warnings = [f"Warning: {warning}" for warning in self.warnings]
-        return "\n".join([self.verdict, *warnings, *lines, self._where])
+        return "\n".join([self.verdict, *warnings, *lines, self._hints])
 
     def _repr_html_(self) -> str:
         from datassay.commands.display import assay_html
 
-        return assay_html(self.findings, self._where)
+        return assay_html(self.findings, self._hints)
 
     @property
-    def _where(self) -> str:
+    def _hints(self) -> str:
+        """How to go on, in a line."""
         return (
             f"Go on: .review() opens the review, .apply() gives the data corrected, .save({OUT!r}) "
             f"writes the page; .suspects ({len(self.suspects):,}, worst first), .scores, .actions "
@@ -357,24 +358,24 @@ def assay(
     reading |= {"target": target, "ids": ids, "seed": seed}
     if not isinstance(data, str | Path) and reading.get("val_fraction") is None:
         reading["val_fraction"] = 0.0
-    samples = Given(data, val, reading)
+    user_data = UserData(data, val, reading)
     with notebook_progress() if progress is None else nullcontext(progress) as report:
-        train, held_out = samples.sets(asked_backbone({"model": settings.model}, None, report))
+        train, held_out = user_data.sets(asked_backbone({"model": settings.model}, None, report))
         if reading.get("val_fraction") is None:
             train = with_unscored(train, held_out)
         findings = run(train, held_out, settings, report)
-    samples = replace(samples, reading=with_roles(reading, train))
-    if samples.is_named:
-        findings = replace(findings, origin=samples.origin())
-    return Assay(findings, samples)
+    user_data = replace(user_data, reading=with_roles(reading, train))
+    if user_data.is_named:
+        findings = replace(findings, origin=user_data.origin())
+    return Assay(findings, user_data)
 
 
 def _model_settings(model: Any) -> dict[str, Any]:
     """Return the fields of RunSettings that hold the model: its name, and an object if given."""
     if isinstance(model, str):
         return {"model": model}
-    is_class = isinstance(model, type) and all(hasattr(model, name) for name in NEEDED)
-    if is_class or is_estimator(model):
+    is_estimator_class = isinstance(model, type) and all(hasattr(model, name) for name in NEEDED)
+    if is_estimator_class or is_estimator(model):
         return {"estimator": model}
     if isinstance(model, nn.Module) or callable(model):
         name = getattr(model, "__name__", type(model).__name__)

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from datassay.report.page import Page
 
 PAGE = "index.html"
-# Settings that name what may be a folder to read.
-READ = ("data", "data_option", "folders", "queries", "index", "before")
+# Settings that may name a folder that the command reads.
+FOLDERS_READ = ("data", "data_option", "folders", "queries", "index", "before")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +94,15 @@ class Command:
         Raises:
             DatassayError: bad options, samples or model; one sentence says which.
         """
-        settings = read(self.settings, user_input)
-        plans = user_input.get("plan")
+        settings = settings_from(self.settings, user_input)
+        only_plans = user_input.get("plan")
         from datassay.store.outputs import check_outputs, check_same_data, check_writable
 
-        values = [value for name in READ if (value := user_input.get(name))]
-        path_tuples = [value if isinstance(value, tuple) else (value,) for value in values]
-        reads = [path for paths in path_tuples for path in paths]
-        if not plans:  # the names of its files are slow to import, as is what follows
+        reads = []
+        for value in filter(None, map(user_input.get, FOLDERS_READ)):
+            reads += value if isinstance(value, tuple) else (value,)
+        # The page alone at first: the names of the other files are slow to import.
+        if not only_plans:
             check_outputs(out, (PAGE,), user_input.values(), reads)
             check_writable(out, (PAGE,), overwrite=user_input["overwrite"])
         is_described = self.check_first(user_input)
@@ -110,20 +111,20 @@ class Command:
         job = self.module("job")
         if hasattr(job, "check_settings"):
             job.check_settings(settings)
-        if not plans:
+        if not only_plans:
             names = (*self.module("files").FILES, PAGE)
             check_outputs(out, names, user_input.values(), reads)
             check_writable(out, names, overwrite=user_input["overwrite"])
-            may_differ = user_input["overwrite"] or user_input.get("before")  # corrected data
-            if DataInputs in self.inputs and not may_differ:
-                check_same_data(out, read(DataInputs, user_input).named)
+            data_may_differ = user_input["overwrite"] or user_input.get("before")  # then corrected
+            if DataInputs in self.inputs and not data_may_differ:
+                check_same_data(out, settings_from(DataInputs, user_input).named)
         start_folder = Path.cwd()
         arguments = self.arguments(user_input)
         if arguments and not is_described:
             _describe(user_input, arguments["train"], arguments["val"])
-        if plans:
-            train, val = arguments["train"], arguments["val"]
-            return out_console.print(*job.plan_lines(train, val, settings), sep="\n")
+        if only_plans:
+            lines = job.plan_lines(arguments["train"], arguments["val"], settings)
+            return out_console.print(*lines, sep="\n")
         with ProgressDisplay(err_console) as progress:
             job_inputs = self.further_arguments(
                 start_folder, out, overwrite=user_input["overwrite"]
@@ -144,17 +145,17 @@ class Command:
                 if spec.rule is not None and user_input.get(name) is not None:
                     spec.rule(name, user_input[name])
             if hasattr(group, "refuse"):
-                read(group, user_input).refuse(only_plan=bool(user_input.get("plan")))
+                settings_from(group, user_input).refuse(only_plan=bool(user_input.get("plan")))
         if DataInputs not in self.inputs:
             return False
-        inputs = read(DataInputs, user_input)
-        glance = check_inputs(user_input, inputs, read(NoiseInputs, user_input))
+        inputs = settings_from(DataInputs, user_input)
+        glance = check_inputs(user_input, inputs, settings_from(NoiseInputs, user_input))
         if glance is None:
             return False
         from datassay.report.columns import first_line
 
-        content = glance.n_rows, glance.columns, glance.y, glance.class_names
-        say(first_line(Path(inputs.named).name, *content))
+        name = Path(inputs.named).name
+        say(first_line(name, glance.n_rows, glance.columns, glance.y, glance.class_names))
         return True
 
     def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +164,7 @@ class Command:
             return {}
         train, val = self.loaded(user_input)
         if NoiseInputs in self.inputs:
-            train = with_noise(train, read(NoiseInputs, user_input), user_input["seed"])
+            train = with_noise(train, settings_from(NoiseInputs, user_input), user_input["seed"])
         return {"train": train, "val": val}
 
     def further_arguments(self, base: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
@@ -186,14 +187,13 @@ class Command:
         """
         from datassay.commands.terminal import ProgressDisplay
 
-        inputs = read(DataInputs, user_input)
+        inputs = settings_from(DataInputs, user_input)
         if not self.scores_all:
             if inputs.val_fraction is None:
                 inputs = replace(inputs, val_fraction=HELD_OUT)
             why = f" for {self.name}, which judges on samples held out"
-            fraction = inputs.val_fraction
-            rule = "be above 0"
-            require(fraction, "val-fraction", rule, 0, why=why, remedy="Leave it out.")
+            is_positive = bool(inputs.val_fraction)
+            require(is_positive, "val-fraction", "be above 0", 0, why=why, remedy="Leave it out.")
         with ProgressDisplay(err_console) as progress:
             backbone = asked_backbone(user_input, store, progress)
             return load_sets(inputs, backbone, user_input.get("queries"))
@@ -240,29 +240,30 @@ class Command:
 
 
 def _describe(user_input: Mapping[str, Any], train: Any, val: Any) -> None:
-    """Say what was read of data at which no glance is cast before they are loaded."""
+    """Print what was read, of data whose columns could not be described before loading."""
     from datassay.report.columns import first_line
 
-    name = Path(read(DataInputs, user_input).named).name
+    name = Path(settings_from(DataInputs, user_input).named).name
     n_samples = len(train) + (0 if val is None else len(val))
     say(first_line(name, n_samples, train.columns, train.y, train.class_names))
 
 
-def read(cls: type, options: Mapping[str, Any]) -> Any:
-    """Return a settings dataclass filled from options; a field `command` gets the command line."""
+def settings_from(cls: type, options: Mapping[str, Any]) -> Any:
+    """Return the settings class filled from options; a field `command` gets the command line."""
     names = {f.name for f in fields(cls)}
-    # Quoted for a shell, no credentials in it.
-    words = ["datassay", *(hide_credentials(word, is_url=True) for word in sys.argv[1:])]
-    command_line = {}
-    if "command" in names:
-        command_line = {"command": shlex.join(words)}
-    return cls(**{name: value for name, value in options.items() if name in names}, **command_line)
+    values = {name: value for name, value in options.items() if name in names}
+    if "command" in names:  # quoted for a shell, without credentials
+        words = ["datassay", *(hide_credentials(word, is_url=True) for word in sys.argv[1:])]
+        values["command"] = shlex.join(words)
+    return cls(**values)
 
 
-def refuse_others(options: Mapping[str, Any], cls: type, mode: tuple[type, ...], why: str) -> None:
-    """Raise if an option of `cls` that no class of `mode` has differs from its default."""
-    mode_names = {name for group in mode for name in settings_of(group)}
+def refuse_others(
+    options: Mapping[str, Any], cls: type, shared_with: tuple[type, ...], why: str
+) -> None:
+    """Raise if an option of `cls` is set that the classes it may share options with do not have."""
+    shared_names = {name for group in shared_with for name in settings_of(group)}
     for name, spec in settings_of(cls).items():
         default = default_of(cls, name)
-        if name not in mode_names and options.get(name, default) != default:
+        if name not in shared_names and options.get(name, default) != default:
             raise SettingError(f"{spec.flag(name)} {why}; got {options[name]}. See --help.")

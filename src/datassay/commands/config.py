@@ -77,7 +77,7 @@ def config_words(
     path: Path, content: Mapping[str, Any], command: str, options: Mapping[str, Flags],
     words: Sequence[str],
 ) -> list[str]:  # fmt: skip
-    """Return what a file of options types for a command.
+    """Return the words that a file of options adds to a command line.
 
     Args:
         path: of the file, for errors.
@@ -87,7 +87,8 @@ def config_words(
         words: that the user typed behind the command; an option among them is left out.
 
     Raises:
-        SettingError: the file names no command or option of ours, or a value is no value.
+        SettingError: the file names an unknown command or option, or a value is none that an
+            option takes.
     """
     shared = {name: value for name, value in content.items() if not isinstance(value, dict)}
     tables = {name: value for name, value in content.items() if isinstance(value, dict)}
@@ -125,7 +126,9 @@ def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> li
 
 
 def _check_names(path: Path, names: Mapping[str, Any], options: Any, kind: str) -> None:
-    if unknown := [name for name in names if name not in options]:
+    """Raise if a name of the file is none of the options."""
+    unknown = [name for name in names if name not in options]
+    if unknown:
         similar = get_close_matches(unknown[0], list(options), 1)
         hint = ""
         if similar:

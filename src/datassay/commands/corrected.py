@@ -6,7 +6,7 @@ from typing import Any
 from datassay.act.review.corrections import corrections
 from datassay.act.review.decisions import Decisions
 from datassay.commands.apply.job import check_some_stay, without_targets
-from datassay.commands.finished import Given
+from datassay.commands.finished import UserData
 from datassay.data.back.in_memory import (
     correct_frame,
     correct_labels,
@@ -19,7 +19,7 @@ from datassay.data.tables.read import OF_SAMPLES, Choices, join_targets
 from datassay.errors import DataError
 
 
-def correct_data(source: Given, samples: SampleSet, decisions: Decisions) -> Any:
+def correct_data(source: UserData, samples: SampleSet, decisions: Decisions) -> Any:
     """Return the data as decided: a frame, or (x, y), of the kind in which they were given.
 
     Args:
@@ -30,14 +30,15 @@ def correct_data(source: Given, samples: SampleSet, decisions: Decisions) -> Any
     Raises:
         DataError: the data are no frame and no (x, y) arrays, or a decision does not fit them.
     """
-    reading, data = source.reading, source.data
+    reading = source.reading
+    data = source.data
     if reading.get("log_target"):
         decisions = without_targets(decisions)
     if frame_table(data) is not None:
-        asides: dict[str, Any] = {name: reading.get(name) for name in OF_SAMPLES}
+        sample_options: dict[str, Any] = {name: reading.get(name) for name in OF_SAMPLES}
         choices = Choices(
             join_targets(reading.get("target")), reading.get("ids"), reading.get("source"),
-            task=reading.get("task"), **asides,
+            task=reading.get("task"), **sample_options,
         )  # fmt: skip
         original, noted = original_frame(data, choices)
         changes = corrections(decisions.decisions, original.ids, original.y, original.class_names)

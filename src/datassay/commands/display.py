@@ -24,7 +24,9 @@ MOST_SUSPECTS = 10
 MOST_ACTIONS = 5
 MOST_COLUMNS = 7
 LONGEST, SIDE = 24, 32  # characters of a value, pixels of an image
-MOST_MARKED, FEWEST_TEXTS, TIMES = 5, 3, 2.0  # words of a text that are marked, and which
+# At most so many words of a text are marked; each is in so many texts of the suggested class or
+# more, and so many times as often there as in the given class.
+MOST_MARKED, FEWEST_TEXTS, TIMES = 5, 3, 2.0
 MOST_TEXTS = 2000  # of a class, in which words are counted
 
 UNMEASURED = "What actions gain was not measured; a larger budget measures it."
@@ -40,7 +42,8 @@ def assay_html(findings: Findings, hints: str) -> str:
     run_verdict = verdict(findings)
     warnings = findings.warnings
     lines = [f"Warning: {warning}" for warning in warnings[:MOST_WARNINGS]]
-    if n_more := len(warnings[MOST_WARNINGS:]):
+    n_more = len(warnings[MOST_WARNINGS:])
+    if n_more:
         lines += [f"{count(n_more, 'more warning')}: .warnings holds all."]
     tables = [table for table in (suspects_in_short(findings), _actions(findings)) if table]
     return short_html(run_verdict.sentence, *lines, *tables, *_advice(run_verdict), hints)
@@ -118,23 +121,25 @@ def mark_words(samples: SampleSet, position: int, text: str, suggested: object) 
     if samples.texts is None or not samples.is_classification or suggested == given_label:
         return escape(text)
     words = {word.casefold() for word in re.findall(r"\w{2,}", text)}
-    shares = {}
-    counts = [_count_texts(samples, label, words) for label in (suggested, given_label)]
-    sizes = [min(MOST_TEXTS, int((samples.y == label).sum())) for label in (suggested, given_label)]
+    suggested_counts, n_suggested = _count_texts(samples, suggested, words)
+    given_counts, n_given = _count_texts(samples, given_label, words)
+    ratios = {}
     for word in words:
-        share, rival = ((n[word] + 1) / (size + 2) for n, size in zip(counts, sizes, strict=True))
-        if counts[0][word] >= FEWEST_TEXTS and share >= TIMES * rival:
-            shares[word] = share / rival
-    marked = sorted(shares, key=lambda word: -shares[word])[:MOST_MARKED]
+        suggested_share = (suggested_counts[word] + 1) / (n_suggested + 2)
+        given_share = (given_counts[word] + 1) / (n_given + 2)
+        if suggested_counts[word] >= FEWEST_TEXTS and suggested_share >= TIMES * given_share:
+            ratios[word] = suggested_share / given_share
+    marked = sorted(ratios, key=lambda word: -ratios[word])[:MOST_MARKED]
     parts = re.split(r"(\w{2,})", text)
     form = Markup('<mark style="padding:0">{}</mark>')
     return Markup("").join(form.format(p) if p.casefold() in marked else p for p in parts)
 
 
-def _count_texts(samples: SampleSet, label: object, words: set[str]) -> Counter[str]:
-    """Return in how many texts of a class each of some words occurs."""
+def _count_texts(samples: SampleSet, label: object, words: set[str]) -> tuple[Counter[str], int]:
+    """Return in how many texts of a class each of some words occurs, and how many are counted."""
     counts: Counter[str] = Counter()
     assert samples.texts is not None
-    for i in np.flatnonzero(samples.y == label)[:MOST_TEXTS]:
+    positions = np.flatnonzero(samples.y == label)[:MOST_TEXTS]
+    for i in positions:
         counts.update(words & {*re.findall(r"\w{2,}", str(samples.texts[int(i)]).casefold())})
-    return counts
+    return counts, len(positions)

@@ -54,7 +54,7 @@ def file_digest(path: Path) -> str:
 
 
 def model_facts(model: str, text: str) -> dict[str, str]:
-    """Return `text` as the fact of the model; of the user's own module also its file."""
+    """Return `text` as the fact of the model; for the user's own code its file too."""
     file = {}
     if is_reference(model):
         file = {"Model file": reference_file(model)}

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datassay.commands.command import read
+from datassay.commands.command import settings_from
 from datassay.commands.inputs import COLUMNS, DataInputs, NoiseInputs, load_sets, with_noise
 from datassay.data.back.origin import Origin, keep, source_digest
 from datassay.data.load import load
@@ -46,8 +46,8 @@ class FinishedRun:
 
 def with_roles(options: dict[str, Any], samples: SampleSet) -> dict[str, Any]:
     """Return options of `load` with the target and the ids that were found in a table."""
-    columns = {c.read_as: c.name for c in samples.columns if c.read_as in {"target", "ids"}}
-    return options | {role: name for role, name in columns.items() if options.get(role) is None}
+    roles = {c.read_as: c.name for c in samples.columns if c.read_as in {"target", "ids"}}
+    return options | {role: name for role, name in roles.items() if options.get(role) is None}
 
 
 def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
@@ -79,7 +79,7 @@ def read_summary(folder: Path) -> Any:
 
 
 def check_run(folder: Path, name: str = SCORES) -> None:
-    """Raise if a folder holds no file of a run, once what a killed one left there is undone."""
+    """Raise if a folder lacks a file of a run; undo first what a killed run left there."""
     with decoding(str(folder)):
         heal(folder)
     if not (folder / name).is_file():
@@ -101,14 +101,15 @@ def finished_run(folder: str | Path) -> FinishedRun:
         return FinishedRun(folder, summary, scores, None, NoiseInputs(), "")
     saved = origin["inputs"].items()
     options = {name: tuple(value) if isinstance(value, list) else value for name, value in saved}
-    inputs = read(DataInputs, options)
-    noise = read(NoiseInputs, options)
+    inputs = settings_from(DataInputs, options)
+    noise = settings_from(NoiseInputs, options)
     return FinishedRun(folder, summary, scores, inputs, noise, origin["digest"])
 
 
 def check_columns(folder: Path, scores: pa.Table, names: Sequence[str], purpose: str = "") -> None:
     """Raise if a table of scores lacks some columns."""
-    if missing := [name for name in names if name not in scores.column_names]:
+    missing = [name for name in names if name not in scores.column_names]
+    if missing:
         raise DataError(
             f"{folder / SCORES} must have the columns {', '.join(names)}{purpose}; it lacks "
             f"{', '.join(missing)}. Run again."
@@ -164,7 +165,7 @@ def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:
 
 
 @dataclass(frozen=True)
-class Given:
+class UserData:
     """The samples as the caller gave them."""
 
     data: Any  # what `load` takes, or (train, val) as it gives them
@@ -211,19 +212,20 @@ class Given:
 
         None for other data, and where an id is not in that frame.
         """
-        if (frame := self._frame) is None or (table := frame_table(frame)) is None:
+        frame = self._frame
+        table = map_optional(frame_table, frame)
+        if table is None:
             return None
-        table, labelled = row_ids(table)
-        if self.reading.get("ids") is None:
-            names = labelled
-        else:
-            names = self.reading["ids"]
-        if names is None:
-            names = np.arange(len(frame))
-        elif isinstance(names, str):
-            names = plain_values(read_column(table[names], names, Choices(ids=names)))
-        row_of_id = {str(name): row for row, name in enumerate(to_numpy(names, "ids").tolist())}
-        rows = [row_of_id.get(str(name), -1) for name in ids]
+        table, index_ids = row_ids(table)
+        frame_ids = coalesce(self.reading.get("ids"), index_ids)
+        if frame_ids is None:
+            frame_ids = np.arange(len(frame))
+        elif isinstance(frame_ids, str):  # the name of a column
+            frame_ids = plain_values(
+                read_column(table[frame_ids], frame_ids, Choices(ids=frame_ids))
+            )
+        row_of_id = {str(i): row for row, i in enumerate(to_numpy(frame_ids, "ids").tolist())}
+        rows = [row_of_id.get(str(i), -1) for i in ids]
         if -1 in rows:
             return None
         return frame.index.take(rows)
@@ -235,7 +237,8 @@ class Given:
     def write_data(self, folder: Path, out: Path) -> tuple[Path, Origin]:
         """Write data from memory to a file; return its path and how it is read again from `out`."""
         roles = {name: self.reading.get(name) for name in ROLES}
-        data, val = self.data, self.val
+        data = self.data
+        val = self.val
         if all(isinstance(pair, tuple) and len(pair) == 2 for pair in (data, val)):
             data = (*data, *val)
             val = None
@@ -246,18 +249,17 @@ class Given:
 
 
 def _origin(data: Any, val: Any, reading: dict[str, Any]) -> Origin:
-    """Return how the command line would read the data; `val` given apart is not read again."""
+    """Return how the command line would read the data, without a `val` that was given apart."""
     columns: dict[str, Any] = {}
     if val is not None:
         columns = {"val_fraction": 0.0}
     for name in COLUMNS:  # names between commas, quoted where they hold one
-        if (names := reading.get(name)) is not None:
-            line = io.StringIO()
+        names = reading.get(name)
+        if names is not None:
             if isinstance(names, str):
-                row = [names]
-            else:
-                row = names
-            csv.writer(line, lineterminator="").writerow(row)
+                names = [names]
+            line = io.StringIO()
+            csv.writer(line, lineterminator="").writerow(names)
             columns[name] = line.getvalue()
     inputs = DataInputs(data=str(data), **{**reading, **columns})
     return origin_of(inputs, NoiseInputs())

@@ -85,8 +85,10 @@ def compose_page(
 
 def split_words(command: str) -> list[str]:
     """Return a command's words, `--name=value` as two."""
-    return [word for w in shlex.split(command)
-            for word in (w.split("=", 1) if w[:2] == "--" else [w])]  # fmt: skip
+    words = list[str]()
+    for word in shlex.split(command):
+        words += word.split("=", 1) if word.startswith("--") else [word]
+    return words
 
 
 def named_folder(facts: Mapping[str, str], default: str) -> str:
@@ -102,10 +104,13 @@ def type_command(facts: Mapping[str, str], command: str, *options: str) -> str:
     words = split_words(facts.get("Command", ""))
     if len(words) < 3 or any(word.startswith("-") for word in words[1:3]):
         return ""
-    flags = {spec.flag(name): default_of(DataInputs, name) is False
-             for name, spec in settings_of(DataInputs).items()}  # fmt: skip
-    inputs = [w for k, word in enumerate(words) if word in flags
-              for w in (words[k : k + 1] if flags[word] else words[k : k + 2])]  # fmt: skip
+    n_words = {}  # of each option on the data: the flag, and its value unless it is a switch
+    for name, spec in settings_of(DataInputs).items():
+        n_words[spec.flag(name)] = 1 if default_of(DataInputs, name) is False else 2
+    inputs = list[str]()
+    for k, word in enumerate(words):
+        if word in n_words:
+            inputs += words[k : k + n_words[word]]
     return shlex.join(["datassay", command, words[2], *inputs, *options])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Rows = Sequence[tuple[str, str]]  # names, and what they mean
-NARROW, WIDTH = 25, 80  # characters of the column of names, and of a line
+NAME_WIDTH, WIDTH = 25, 80  # characters of the column of names, and of a line
 COMMON = ("out", "overwrite", "verbose", "help_all", "help", "data", "folder", "function", "names")
 ALL = "datassay.all"  # in a context: whether all options are to be shown
 # Panel → options, by their names in Python; others stand under Method.
@@ -48,18 +48,19 @@ def panel_of(name: str, panels: dict[str, str], otherwise: str) -> str:
 
 def help_text(
     usage: str, purpose: str, panels: Mapping[str, Rows], epilog: str = "", *,
-    narrow: int = NARROW, examples_shown: int = 3,
+    name_width: int = NAME_WIDTH, examples_shown: int = 3,
 ) -> str:  # fmt: skip
     """Return the whole help: usage, description, examples, and panels of names and meanings."""
     purpose, _, examples = inspect.cleandoc(purpose).partition("Examples:")
     parts = [f"Usage: {usage}", *("\n".join(_wrap(p)) for p in purpose.strip().split("\n\n"))]
-    typed = re.split(r"\n\s*(?=datassay )", examples.replace("\b", "").strip())
-    lines = [" \\\n      ".join(_wrap(line, WIDTH - 4)) for line in typed[:examples_shown]]
+    commands = re.split(r"\n\s*(?=datassay )", examples.replace("\b", "").strip())
+    lines = [" \\\n      ".join(_wrap(line, WIDTH - 4)) for line in commands[:examples_shown]]
     if examples:
         parts.append("\n  ".join(["Examples:", *filter(None, lines)]))
     for panel, rows in panels.items():
-        lines = [line for row in rows for line in _lines(*row, narrow)]
-        parts += ["\n".join([panel, *lines])] * bool(lines)
+        lines = [line for row in rows for line in _lines(*row, name_width)]
+        if lines:
+            parts.append("\n".join([panel, *lines]))
     parts += ["\n".join(_wrap(p)) for p in epilog.split("\n\n") if p]
     return "\n\n".join(parts) + "\n"
 
@@ -97,14 +98,14 @@ def value_name(name: str, kind: Any) -> str:
     return value_word or {int: "N", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
 
 
-def _lines(name: str, text: str, narrow: int) -> Iterator[str]:
+def _lines(name: str, text: str, name_width: int) -> Iterator[str]:
     """Yield the lines of a name with its meaning to the right."""
     label = f"  {name}"
-    if len(label) > narrow - 2:
+    if len(label) > name_width - 2:
         yield label
         label = ""
-    for line in _wrap(text, WIDTH - narrow) or [""]:
-        yield f"{label:<{narrow}}{line}".rstrip()
+    for line in _wrap(text, WIDTH - name_width) or [""]:
+        yield f"{label:<{name_width}}{line}".rstrip()
         label = ""
 
 

@@ -93,7 +93,9 @@ class DataInputs:
     @property
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `load`."""
-        settings = {f.name: getattr(self, f.name) for f in fields(self) if not f.name[:4] == "data"}
+        settings = {
+            f.name: getattr(self, f.name) for f in fields(self) if not f.name.startswith("data")
+        }
         for name in COLUMNS:  # between commas; one that holds a comma stands in quotes, as in .csv
             line = next(csv.reader([settings[name] or ""], skipinitialspace=True), [])
             settings[name] = [column.strip() for column in line]
@@ -194,8 +196,11 @@ def asked_backbone(
     """Return the frozen encoder that the model's name asks for, or None."""
     from datassay.models.names import asked_encoder
 
-    model = options.get("model")  # a fitted polynomial's is a path
-    if not isinstance(model, str) or not (name := asked_encoder(model)):
+    model = options.get("model")
+    if not isinstance(model, str):  # none, or the path of a fitted polynomial
+        return None
+    name = asked_encoder(model)
+    if not name:
         return None
     from datassay.collect.backbone import Backbone
 
@@ -210,7 +215,8 @@ def load_sets(
     from datassay.data.load import load
 
     train, held_out = load(inputs.named, encode=encode, val=val, **inputs.options)
-    if (path := inputs.trusted_file) is not None:
+    path = inputs.trusted_file
+    if path is not None:
         train = replace(train, trusted=_read_trusted(path, train.ids))
     return train, held_out
 
@@ -236,18 +242,27 @@ def _read_trusted(path: Path, ids: np.ndarray) -> np.ndarray:
 def check_inputs(
     options: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs
 ) -> Glance | None:
-    """Check paths, names and settings before anything heavy is imported; return a small table's."""
+    """Check paths, names and settings before anything heavy is imported.
+
+    Returns:
+        What a small table holds, as `check_named` sees it; None for other data.
+
+    Raises:
+        DatassayError: a path, a name or a setting is wrong.
+    """
     from datassay.data.load import BUILTINS, check_named, existing_format
     from datassay.models.known import check_known
 
     one_of("noise_kind", noise.noise_kind, ("uniform", "pair"))
     in_interval("noise", noise.noise, 0, 1)
-    if isinstance(model := options.get("model"), str):
+    model = options.get("model")
+    if isinstance(model, str):
         check_known(model)
     glance = None
     if not options.get("before"):
         glance = check_named(inputs.named, **inputs.options)
-    if (queries := options.get("queries")) and queries not in BUILTINS:
+    queries = options.get("queries")
+    if queries and queries not in BUILTINS:
         existing_format(queries)
     return glance
 
@@ -276,14 +291,12 @@ def whole_auto_or_none(
     text: str, name: str, kind: str = "a whole number", *, auto: bool = True
 ) -> Any:
     """Return a text as a whole number, "auto" where allowed, or None for "none"."""
-    if text == "none" or (auto and text == "auto"):
-        if text == "none":
-            return None
-        return "auto"
+    if text == "none":
+        return None
+    if auto and text == "auto":
+        return text
     if not text.isdecimal() or len(text) > 15:
-        words = "'none'"
-        if auto:
-            words = "'auto', 'none'"
+        words = "'auto', 'none'" if auto else "'none'"
         raise SettingError(f"{name} must be {words} or {kind}; got {text[:60]!r}.")
     return int(text)
 

@@ -92,17 +92,12 @@ def add_command(app: typer.Typer, command: Command) -> None:
     declared = declared_of(command)
     ordered = dict.fromkeys(name for cls in command.groups for name in settings_of(cls))
     parameters = [_make_parameter(name, *declared[name]) for name in ordered]
-    for name in [*OUTPUTS][: command.has_out * (2 + command.has_page)]:
-        kind = bool
-        value = None
-        if name == "out":
-            kind = str
-            value = "FOLDER"
-        option = typer.Option(f"--{name}", help=OUTPUTS[name], metavar=value)
-        default = False
-        if name == "out":
-            default = command.out
-        parameters.append(_make_keyword(name, Annotated[kind, option], default))
+    if command.has_out:
+        option = typer.Option("--out", help=OUTPUTS["out"], metavar="FOLDER")
+        parameters.append(_make_keyword("out", Annotated[str, option], command.out))
+        for name in ("overwrite", "verbose") if command.has_page else ("overwrite",):
+            option = typer.Option(f"--{name}", help=OUTPUTS[name], metavar=None)
+            parameters.append(_make_keyword(name, Annotated[bool, option], False))
     if command.common:
         text = f"Show all {len(parameters) + 2} options, and all about each."
         option = typer.Option("--help-all", is_eager=True, callback=_show_all, help=text)
@@ -131,7 +126,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
 
 
 def declared_of(command: Command) -> Declared:
-    """Return the options of a command by their names in Python; its first class with one counts."""
+    """Return a command's options by their names in Python; of two classes the first counts."""
     return {
         name: (cls, spec) for cls in command.groups[::-1] for name, spec in settings_of(cls).items()
     }
@@ -146,7 +141,9 @@ def use_flags(declared: Declared, text: str) -> str:
     dashed = {name.replace("_", "-"): flag for name, flag in flags.items()}
     flag_of = {**dashed, **flags}
     names = "|".join(sorted(map(re.escape, flag_of), key=len, reverse=True))
-    long = "|".join(name for name in flag_of if "_" in name or "-" in name) or "(?!)"
+    # Names of several words, which no sentence has by chance, are replaced wherever they stand;
+    # others only in name=value, and at the head of the text.
+    compound = "|".join(name for name in flag_of if "_" in name or "-" in name) or "(?!)"
     assignment = rf"(?<![\w:,.-])({names})=('[^']*'|\"[^\"]*\"|[\w.-]+)"
 
     def type_option(match: re.Match[str]) -> str:
@@ -155,12 +152,17 @@ def use_flags(declared: Declared, text: str) -> str:
     text = re.sub(assignment, type_option, text)
     subject = rf"^({names})(?= (?:must|belongs|needs|takes|does|has|of)\b)"
     return re.sub(
-        rf"{subject}|(?<![\w./-])({long})(?![\w/-]|\.\w)", lambda m: flag_of[m[1] or m[2]], text
+        rf"{subject}|(?<![\w./-])({compound})(?![\w/-]|\.\w)",
+        lambda match: flag_of[match[1] or match[2]],
+        text,
     )
 
 
 def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
-    """Raise if an option would have no effect, as another option that it needs is not set so."""
+    """Raise if an option is set whose `needs` another option does not meet.
+
+    A need is "name", set; "!name", not set; "name=a|b", set to one of these; "!name=a", not to it.
+    """
     values = {name: options.get(name, default_of(cls, name)) for name, (cls, _) in declared.items()}
     for name, (cls, spec) in declared.items():
         if values[name] == default_of(cls, name):
@@ -169,19 +171,19 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
             peer, _, allowed = need.lstrip("!").partition("=")
             if peer not in declared:  # this command always, or never, has it so
                 continue
-            theirs = values[peer]
-            is_out = need[0] == "!"
-            flag = declared[peer][1].flag(peer)
+            peer_value = values[peer]
+            is_negated = need[0] == "!"
+            peer_flag = declared[peer][1].flag(peer)
             if allowed:
-                holds = str(theirs) in allowed.split("|")
+                holds = str(peer_value) in allowed.split("|")
             else:
-                holds = bool(theirs)
-            values_named = " or ".join(allowed.split("|"))
-            rule = f"{text_if(is_out, 'not ')}come with {flag} {values_named}".rstrip()
-            is_unsaid = theirs == default_of(declared[peer][0], peer) and not allowed
-            got = f"{values[name]} {'without it' if is_unsaid else f'with {theirs}'}"
-            own_flag = spec.flag(name)
-            require(holds is not is_out, own_flag, rule, got, remedy=f"Leave {own_flag} out.")
+                holds = bool(peer_value)
+            allowed_words = " or ".join(allowed.split("|"))
+            rule = f"{text_if(is_negated, 'not ')}come with {peer_flag} {allowed_words}".rstrip()
+            is_unset = peer_value == default_of(declared[peer][0], peer) and not allowed
+            got = f"{values[name]} {'without it' if is_unset else f'with {peer_value}'}"
+            flag = spec.flag(name)
+            require(holds is not is_negated, flag, rule, got, remedy=f"Leave {flag} out.")
 
 
 def _field_value(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
@@ -210,6 +212,7 @@ def _make_keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter
 
 
 def _make_parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
+    """Return the parameter by which typer makes an argument or option of a setting."""
     default = default_of(cls, name)
     hint = _hints(cls)[name]
     typed = _typer_type(hint, spec)

@@ -33,13 +33,14 @@ BAD_INPUT, BUG = 2, 70
 _STOPS = [s for s in signal.Signals if s.name in {"SIGINT", "SIGTERM", "SIGHUP"}]
 LOG_WIDTH = 200  # characters of a line in a log file
 _log = logging.getLogger("datassay.printed")
-SAME_STOP = 0.5  # seconds within which two signals are one wish
+SAME_STOP = 0.5  # seconds within which two signals count as one
 
 
 class Stopped(KeyboardInterrupt):
     """The interruption by a signal, whose number is its argument."""
 
-    latest: ClassVar[Stopped | None] = None  # the last; what it cuts short may raise another error
+    # The last one: what it cuts short may raise another error instead.
+    latest: ClassVar[Stopped | None] = None
 
 
 class _Stream:
@@ -59,7 +60,7 @@ class _Stream:
         return getattr(getattr(sys, self.name) or sys.__stdin__, name)
 
     def _call(self, method: str, *args: str) -> Any:
-        """Call a method of the stream of now; note the first failure and return None."""
+        """Call a method of sys.stdout or sys.stderr as it is now; note a failure, return None."""
         try:
             return getattr(getattr(sys, self.name), method)(*args)
         except AttributeError:  # there is none: it was closed before Python started
@@ -222,8 +223,8 @@ def _frames(error: BaseException, *, is_user: bool) -> list[traceback.FrameSumma
 def handle_stops() -> None:
     """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless they are ignored already.
 
-    A terminal and a wrapper may both pass on one Ctrl-C: the second is no wish of its own. Where
-    Python can raise nothing, as in a finalizer, the signal is sent once more.
+    A terminal and a wrapper may both pass on one Ctrl-C: the second is ignored. Where Python can
+    raise nothing, as in a finalizer, the signal is sent once more.
     """
     last_time = -math.inf
 

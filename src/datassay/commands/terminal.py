@@ -55,9 +55,9 @@ class ProgressDisplay:
         self._console = console
         self._names = list(STAGES)
         self._stage = ""
-        self._done = dict[str, float]()
+        self._done = dict[str, float]()  # stage → share of it
         self._started = time.monotonic()
-        self._next = FIRST_LINE
+        self._next_line = FIRST_LINE  # seconds after the start
         self._pause = FIRST_LINE
         self._live = Live(
             console=console, refresh_per_second=REDRAWS, transient=True, get_renderable=self._line
@@ -81,10 +81,11 @@ class ProgressDisplay:
             return
         if is_new:
             self._console.print(stage, soft_wrap=True)
-        if (seconds := time.monotonic() - self._started) > self._next:
+        seconds = time.monotonic() - self._started
+        if seconds > self._next_line:
             self._console.print(self._line(), soft_wrap=True)
             self._pause *= 2
-            self._next = seconds + self._pause
+            self._next_line = seconds + self._pause
 
     def _note(self, step: str, done: int, total: int) -> bool:
         """Note the present stage, and how far it is; return whether it is a new one."""
@@ -103,12 +104,15 @@ class ProgressDisplay:
         if self._names.index(stage) < now:
             is_last = now == len(self._names) - 1
             is_whole = self._done[self._names[now]] >= 1
-            return self._names[now + (is_whole and not is_last)], 0.0
+            if is_whole and not is_last:
+                now += 1
+            return self._names[now], 0.0
         shares = STAGES[stage]
         before = sum(list(shares.values())[: list(shares).index(step)])
         return stage, (before + step_share * shares[step]) / sum(shares.values())
 
     def _line(self) -> Text:
+        """Return the stage, the share of it that is done, and the time since the start."""
         seconds = time.monotonic() - self._started
         if seconds < 120:
             spent = f"{seconds:.0f} s"
@@ -179,10 +183,10 @@ def page_lines(page: Page, *, verbose: bool = False) -> list[RenderableType]:
         lines += [rows_table(table.columns, table.rows) for table in tables]
     lines += map(plain_text, answer)
     lines += warning_lines(page.warnings if verbose else page.warnings[:MOST_WARNINGS])
-    extra = 0
-    if not verbose:
-        extra = len(page.warnings) - MOST_WARNINGS
-    return lines + [Text(f"{count(extra, 'more warning')}: --verbose shows all.")] * (extra > 0)
+    n_hidden = 0 if verbose else len(page.warnings) - MOST_WARNINGS
+    if n_hidden > 0:
+        lines.append(Text(f"{count(n_hidden, 'more warning')}: --verbose shows all."))
+    return lines
 
 
 def next_lines(page: Page, path: Path) -> list[str]:
@@ -191,8 +195,10 @@ def next_lines(page: Page, path: Path) -> list[str]:
         page_line = f"Page: {path}"
     else:
         page_line = str(path)
-    heads = ["Next: ", *["      "] * len(page.commands)]
-    return [page_line, *(head + line for head, line in zip(heads, page.commands, strict=False))]
+    lines = [page_line]
+    for k, command in enumerate(page.commands):
+        lines.append(f"{'      ' if k else 'Next: '}{command}")
+    return lines
 
 
 class _Table(Table):
@@ -237,4 +243,6 @@ def block_table(
         cells = [column[int(i)] for column in columns.values()]
         table.add_row(plain_text(str(names[i])), f"{sizes[i]:,}", *cells)
     n_hidden = len(names) - len(largest)
-    return [table, *[f"{count(n_hidden, 'smaller block')} beside these."] * (n_hidden > 0)]
+    if not n_hidden:
+        return [table]
+    return [table, f"{count(n_hidden, 'smaller block')} beside these."]

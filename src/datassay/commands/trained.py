@@ -11,7 +11,7 @@ from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.score.index.opened import Index
 
-# What a plan says where it counted without trained weights.
+# In a plan that was counted without trained weights.
 INITIAL = "Counted at the weights as initialised, since sizes do not depend on them{}."
 
 

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from datassay.errors import DataError, SettingError
 
-COLUMN = "sample_weight"
+WEIGHT_COLUMN = "sample_weight"
 
 
 class SampleWeightTrainerMixin:
@@ -58,30 +58,32 @@ class SampleWeightTrainerMixin:
         """
         inputs = dict(inputs)
         labels = inputs.pop("labels", None)
-        weight = inputs.pop(COLUMN, None)
+        weight = inputs.pop(WEIGHT_COLUMN, None)
         if labels is None or (weight is None and model.training):
-            name = COLUMN
+            missing = WEIGHT_COLUMN
             if labels is None:
-                name = "labels"
+                missing = "labels"
             raise DataError(
-                f"every batch must hold {name}; got {', '.join(inputs)}. Add the column."
+                f"every batch must hold {missing}; got {', '.join(inputs)}. Add the column."
             )
         outputs = model(**inputs)
-        loss = self._losses(outputs.logits, labels)
+        losses = self._losses(outputs.logits, labels)
         if weight is None:
-            weight = torch.ones_like(loss)
+            weight = torch.ones_like(losses)
         else:
-            weight = weight.to(loss)
-        if weight.shape != loss.shape:
+            weight = weight.to(losses)
+        if weight.shape != losses.shape:
             raise DataError(
-                f"{COLUMN} must hold one number per sample, {len(loss)}; got {list(weight.shape)}."
+                f"{WEIGHT_COLUMN} must hold one number per sample, {len(losses)}; got "
+                f"{list(weight.shape)}."
             )
-        mean = (weight * loss).mean()
+        mean = (weight * losses).mean()
         if return_outputs:
             return (mean, outputs)
         return mean
 
     def _losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
+        """Return each sample's loss: cross-entropy of whole-number labels, else squared error."""
         if not labels.is_floating_point():
             smoothing = self.args.label_smoothing_factor  # pyrefly: ignore[missing-attribute] (of the Trainer)
             return functional.cross_entropy(
@@ -97,10 +99,11 @@ class SampleWeightTrainerMixin:
         return square.flatten(1).mean(1)
 
     def _check_arguments(self) -> None:
+        """Raise where the Trainer's arguments keep the weights from the loss."""
         if self.args.remove_unused_columns:  # pyrefly: ignore[missing-attribute] (of the Trainer)
             raise SettingError(
-                f"remove_unused_columns must be False so that {COLUMN} reaches the loss; got True. "
-                "Set it in TrainingArguments."
+                f"remove_unused_columns must be False so that {WEIGHT_COLUMN} reaches the loss; "
+                "got True. Set it in TrainingArguments."
             )
         if getattr(self, "compute_loss_func", None) is not None:
             raise SettingError(

@@ -10,8 +10,11 @@ from datassay.errors import DataError
 
 
 def validate_xy(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **rules: Any) -> Any:
-    """Return X, and y if given, as finite numbers; X is [n, d], with d as at the fit."""
-    # y is not looked at where reset is False. rules: further ones of scikit-learn's `check_X_y`.
+    """Return X, [n, d], checked to be finite numbers, and y, [n], if it is given.
+
+    reset: True while fitting; False checks that X has the columns of the fit, and ignores y.
+    rules: further ones of scikit-learn's `check_X_y`.
+    """
     try:
         from sklearn.utils.validation import validate_data  # pyrefly: ignore[missing-module-attribute] (old stubs)
     except ImportError:  # scikit-learn below 1.6
@@ -19,7 +22,7 @@ def validate_xy(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **
             X, y if reset else "no_validation", reset=reset, dtype="numeric", **rules
         )
     else:
-        targets = {} if not reset else {"y": y}
+        targets = {"y": y} if reset else {}
         arrays = validate_data(estimator, X, reset=reset, dtype="numeric", **targets, **rules)
     if not reset or y is None:
         return arrays
@@ -41,7 +44,7 @@ def validate_classes(
 
 
 def validate_part(estimator: Any, X: Any, y: Any, *, is_first: bool, **rules: Any) -> Any:
-    """Check a further part of the samples; the rules are for the first part."""
+    """Return X and y of a part of the samples, checked; the rules are for the first part."""
     if is_first:
         return validate_xy(estimator, X, y, **rules)
     X = validate_xy(estimator, X, reset=False)

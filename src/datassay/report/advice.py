@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-N_CHECK_FIRST = 10
+N_CHECK_FIRST = 10  # ids that an advice names
 
 
 Severity = Literal["act", "look", "fine"]

@@ -27,20 +27,23 @@ def first_line(
         class_names: () where the target is a quantity.
     """
     names = {c.read_as: c.name for c in columns if c.read_as in ROLES}
-    outcome = _describe_targets(y, class_names)
+    target_words = _describe_targets(y, class_names)
     if not columns:
-        return f"{name}: {count(n_samples, 'sample')}, {outcome}"
+        return f"{name}: {count(n_samples, 'sample')}, {target_words}"
     targets = [c.name for c in columns if c.read_as == "target"]
-    parts = [count(n_samples, "row"), f"target {', '.join(targets)} ({outcome})"]
+    parts = [count(n_samples, "row"), f"target {', '.join(targets)} ({target_words})"]
     parts += [f"{role} {names[role]}" for role in ROLES[1:] if role in names]
-    if unused := [c.name for c in columns if c.read_as == "left out"]:
-        ellipsis = [f"{len(unused) - SHOWN:,} more"] * (len(unused) > SHOWN)
-        line = ", ".join([*unused[:SHOWN], *ellipsis])
-        parts.append(f"{count(len(unused), 'column')} left out ({line})")
+    unused = [c.name for c in columns if c.read_as == "left out"]
+    if unused:
+        listed = unused[:SHOWN]
+        if len(unused) > SHOWN:
+            listed.append(f"{len(unused) - SHOWN:,} more")
+        parts.append(f"{count(len(unused), 'column')} left out ({', '.join(listed)})")
     return f"{name}: {', '.join(parts)}"
 
 
 def _describe_targets(y: np.ndarray, class_names: Sequence[str]) -> str:
+    """Return the number of classes or targets, or the range of one target, in words."""
     if not class_names:
         if y.ndim > 1:
             return f"{y.shape[1]} a row"

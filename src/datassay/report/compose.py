@@ -100,7 +100,7 @@ def _environment(folder: Path) -> Any:
     """Return the Jinja environment of a template folder, compiled once for all pages."""
     import jinja2
 
-    @jinja2.pass_context  # else Jinja puts signs of the first page for what a template has as text
+    @jinja2.pass_context  # else Jinja computes constants once, with signs of the first page
     def finalize(context: object, value: object) -> str:
         return _hiding.get().hide(value)
 
@@ -120,7 +120,7 @@ def _environment(folder: Path) -> Any:
 
 
 class _Values:
-    """Values behind signs that no text can hold, since they are drawn anew for each page."""
+    """Values, each behind a sign; no text holds such a sign, as it is drawn anew for each page."""
 
     def __init__(self) -> None:
         self._nonce = secrets.token_hex(8)
@@ -134,7 +134,7 @@ class _Values:
         if not text:
             return ""
         key = str(next(self._number))
-        # With a sign inside it is lines of the template that {% set %} collected.
+        # A text with a sign inside is lines of the template that {% set %} collected.
         if self._sign.search(text):
             self._values[key] = " ".join(text.split())
         else:
@@ -167,6 +167,7 @@ class _Reader:
         self._advises = False
 
     def read(self, lines: list[str]) -> dict[str, Any]:
+        """Return the fields of a Page by name, and `warning`, `command`; no empty sections."""
         for kind, group in _paragraphs(lines):
             first_line = group[0]
             if kind == "code":
@@ -180,12 +181,10 @@ class _Reader:
                     self._read_head(line)
             else:
                 self._read_body(group)
-        return {
-            name: tuple(replace(s, blocks=tuple(s.blocks)) for s in value if s.blocks)
-            if name in {"opening", "sections"}
-            else value
-            for name, value in self._fields.items()
-        }
+        for name in ("opening", "sections"):
+            sections = (s for s in self._fields[name] if s.blocks)
+            self._fields[name] = tuple(replace(s, blocks=tuple(s.blocks)) for s in sections)
+        return self._fields
 
     def _read_head(self, line: str) -> None:
         """Read a line of a page's head: a named field, or more of the one before."""
@@ -204,6 +203,7 @@ class _Reader:
         self._fields[self._name] = text
 
     def _advise(self, group: list[str]) -> None:
+        """Read an advice: its head, and the paragraph that is its sentence."""
         severity, kind, headline = self._parts(group[0][2:])
         sentence = self._reveal(" ".join(line.strip() for line in group[1:])).strip()
         advice = Advice(kind, severity, headline, sentence, self._ids.get(kind, ()))  # pyrefly: ignore[bad-argument-type] (templates name one)
@@ -211,6 +211,7 @@ class _Reader:
         self._advises = True
 
     def _add_code(self, text: str) -> None:
+        """Add code to the latest advice where one is open, else as a block."""
         if not self._advises:
             self._add(Code(text))
             return
@@ -218,6 +219,7 @@ class _Reader:
         self._fields["advice"] = (*earlier, replace(latest, code=text))
 
     def _open_section(self, line: str) -> None:
+        """Begin a section, or the method's terms, by its head line."""
         self._advises = False
         self._blocks = None
         names = self._parts(line.lstrip("#!"))
@@ -249,23 +251,26 @@ class _Reader:
             self._add_text(group)
 
     def _add_text(self, group: list[str]) -> None:
-        note = group[0].startswith("~ ")
+        """Add a paragraph; small print below a table becomes the table's note."""
+        is_note = group[0].startswith("~ ")
         text = " ".join(line.strip() for line in group).removeprefix("~ ")
-        code = "`" in text
-        # A backtick in a value is the user's own and sets nothing.
-        text = self._reveal(text if not code else text.replace("`", "\ue002"))
-        if code:
+        has_code = "`" in text
+        if has_code:  # only the template's own backticks set code, not one in a value
+            text = self._reveal(text.replace("`", "\ue002"))
             text = text.replace("`", "ˋ").replace("\ue002", "`")
-        table = None
-        if self._blocks:
-            table = self._blocks[-1]
-        if note and not code and isinstance(table, Table) and not table.note:
-            assert self._blocks is not None, "it holds the table"
-            self._blocks[-1] = replace(table, note=text)
         else:
-            self._add(Text(text, note=note, code=code))
+            text = self._reveal(text)
+        previous = None
+        if self._blocks:
+            previous = self._blocks[-1]
+        if is_note and not has_code and isinstance(previous, Table) and not previous.note:
+            assert self._blocks is not None, "it holds the table"
+            self._blocks[-1] = replace(previous, note=text)
+        else:
+            self._add(Text(text, note=is_note, code=has_code))
 
     def _blocks_named(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
+        """Return the blocks that code passes by a name; a figure gets heading and text."""
         block: Any = self._block_by_name[name]
         if callable(block):
             block = block()
@@ -309,9 +314,8 @@ def _paragraphs(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 def _is_boundary(previous: str, line: str) -> bool:
     """Return whether a new group begins between two lines without an empty one between."""
     single_line = ("## ", "##! ", "### ", "- ")
-    is_block = previous.startswith("[["), line.startswith("[[")
     return (
         previous.startswith((*single_line, "> "))
         or line.startswith((*single_line, "!!", "~ ", "> "))
-        or is_block[0] != is_block[1]
+        or previous.startswith("[[") != line.startswith("[[")
     )

@@ -21,12 +21,12 @@ CHANNELS = {1, 2, 3, 4}
 MAX_TEXT = 200
 N_FEATURES = 6
 READ = {"number", "boolean", "date", "category"}
-SHORT, LOOKED_AT = 100, 1000  # characters of a short text; of so many texts
+SHORT, LOOKED_AT = 100, 1000  # characters of a short text; texts that are looked at to tell
 # Blue and orange are distinguished with every kind of colour blindness; lightness is the same on
 # both sides, so that a grey print shows sizes.
 BELOW = ((255, 255, 255), (79, 159, 204), (0, 74, 119))
 ABOVE = ((255, 255, 255), (238, 154, 90), (152, 58, 0))
-PERCENTILE = 99.0
+PERCENTILE = 99.0  # of a map's sizes, where its colours end
 INK = 70  # how much darker than the paper the sample itself is drawn
 
 
@@ -65,34 +65,37 @@ def draw(
 def drawer(samples: SampleSet) -> Draw:
     """Return a function that draws samples, with what depends on the whole set computed once."""
     shape = samples.input_shape
-    channels = len(shape) == 3 and (shape[0] in CHANNELS or shape[2] in CHANNELS)
-    has_pixels = samples.images is not None or len(shape) == 2 or channels
+    has_channels = len(shape) == 3 and (shape[0] in CHANNELS or shape[2] in CHANNELS)
+    has_pixels = samples.images is not None or len(shape) == 2 or has_channels
     if samples.kind == "image" and has_pixels:
         images = coalesce(samples.images, samples.x)
-        low, high = 0.0, 1.0  # of files
+        low = 0.0  # of files
+        high = 1.0
         if isinstance(images, np.ndarray):
-            low, high = float(images.min()), float(images.max())
+            low = float(images.min())
+            high = float(images.max())
         scale = 0.0
         if high > low:
             scale = 255 / (high - low)
         return lambda positions, side: tuple(
             _picture((_channels_last(images[int(i)]) - low) * scale, side) for i in positions
         )
-    if (texts := shown_texts(samples)) is not None:
+    texts = shown_texts(samples)
+    if texts is not None:
         return lambda positions, _: tuple(_text(str(texts[i])) for i in positions)
     rows = samples.used_rows
     if rows is not None and rows.num_columns:
         return _row_drawer(rows)
     x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
-    middle = x.mean(axis=0)
-    spread = x.std(axis=0)
+    mean = x.mean(axis=0)
+    deviation = x.std(axis=0)
     names = samples.feature_names
-    unit = np.where(spread > 0, spread, 1.0)
+    unit = np.where(deviation > 0, deviation, 1.0)
 
     def value(i: int, j: int) -> tuple[str, str]:
         return names[j] if j < len(names) else f"x{j}", quantity(x[i, j])
 
-    return lambda index, _: _most_unusual(np.abs(x[index] - middle) / unit, index, value)
+    return lambda index, _: _most_unusual(np.abs(x[index] - mean) / unit, index, value)
 
 
 def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
@@ -111,7 +114,7 @@ def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
 def _most_unusual(
     unusual: np.ndarray, positions: np.ndarray, value: Callable[[int, int], tuple[str, str]]
 ) -> tuple[Drawing, ...]:
-    """Draw each row by its most unusual values, given how unusual each value is, [m, d]."""
+    """Draw each row by its most unusual values; `unusual`: how unusual each value is, [m, d]."""
     top = np.argsort(-unusual, axis=1, kind="stable")[:, :N_FEATURES]
     return tuple(
         Drawing(values=tuple(value(int(i), int(c)) for c in columns))
@@ -147,18 +150,18 @@ def _uri(pixels: np.ndarray, side: int, image_format: str = "PNG") -> str:
     picture = Image.fromarray(pixels)
     picture.thumbnail((side, side))
     stream = io.BytesIO()
-    picture.save(stream, format=image_format, **({"quality": 80} if image_format == "JPEG" else {}))
+    options = {"quality": 80} if image_format == "JPEG" else {}
+    picture.save(stream, format=image_format, **options)
     body = base64.b64encode(stream.getvalue()).decode()
     return f"data:image/{image_format.lower()};base64,{body}"
 
 
 def _text(text: str) -> Drawing:
     text = " ".join(text.split())
-    if len(text) <= MAX_TEXT:
-        cut = text
-    else:
-        cut = text[: MAX_TEXT - 1] + "…"
-    return Drawing(text=cut or "(empty)", full_text=text[:600])
+    short_text = text
+    if len(text) > MAX_TEXT:
+        short_text = text[: MAX_TEXT - 1] + "…"
+    return Drawing(text=short_text or "(empty)", full_text=text[:600])
 
 
 def _row_drawer(rows: pa.Table) -> Draw:
@@ -168,7 +171,7 @@ def _row_drawer(rows: pa.Table) -> Draw:
     coded = row_codes(rows)
     frequency = np.stack([np.bincount(code)[code] for code in coded.codes.T], 1) / len(rows)
     unusual = np.where(np.isnan(coded.numbers), -np.log(frequency) / 2, np.abs(coded.numbers))
-    unusual[frequency > 1 - 1 / len(rows)] = -1  # constant
+    unusual[frequency > 1 - 1 / len(rows)] = -1  # constant columns last
 
     def value(i: int, c: int) -> tuple[str, str]:
         return coded.names[c], value_text(rows[c][i].as_py()) or "missing"
@@ -192,11 +195,11 @@ def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
 
 def heat_limit(values: Float[np.ndarray, "..."]) -> float:
     """Return where a map's colours end: the 99th percentile of sizes that are not 0, or 1."""
-    size = np.abs(values)
-    size = size[size > 0]
-    if not len(size):
+    magnitudes = np.abs(values)
+    magnitudes = magnitudes[magnitudes > 0]
+    if not len(magnitudes):
         return 1.0
-    return float(np.percentile(size, PERCENTILE))
+    return float(np.percentile(magnitudes, PERCENTILE))
 
 
 def heat_image(
@@ -209,12 +212,13 @@ def heat_image(
     colour = np.where((share < 0)[..., None], _shade(-share, BELOW), _shade(share, ABOVE))
     if under is not None:
         paper = 255 - INK * np.clip(under, 0, 1)[..., None]
-        cover = np.sqrt(np.abs(share))[..., None]  # what carries no value shows the sample
+        cover = np.sqrt(np.abs(share))[..., None]  # 0 shows the sample alone
         colour = cover * colour + (1 - cover) * paper
     return _uri(colour.round().astype(np.uint8), max(values.shape))
 
 
 def _shade(share: np.ndarray, stops: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    """Return colours [..., 3] on the scale of these stops, for shares from 0 to 1."""
     stop_positions = np.linspace(0, 1, len(stops))
     channels = [np.interp(share, stop_positions, channel) for channel in zip(*stops, strict=True)]
     return np.stack(channels, axis=-1)

@@ -21,7 +21,7 @@ SUSPECTS = "suspects"  # the anchor of a table of suspects, where a page has one
 TEMPLATES = Path(__file__).parent / "templates"
 # plotly.js 4.1.1 as npm's plotly.js-cartesian-dist-min has it, MIT licence, by gzip -9 -n.
 PLOTLY = TEMPLATES / "plotly-cartesian.min.js.gz"
-# What plotly sets as text, not by rules: the look of maps, which we do not draw, and of markup.
+# Styles that plotly sets as text, not by rules: of maps, which we do not draw, and of markup.
 PLOTLY_ELEMENTS = re.compile(r"\.textContent='(\.[^'\\]*)'")
 PLOTLY_ATTRIBUTES = ("font-size:70%", "font-weight:bold")
 
@@ -134,12 +134,13 @@ def escape_with_code(text: str) -> Any:
 def tag(advice: Advice) -> str:
     """Return the line above a piece of advice: how urgent it is, and what it is about."""
     if advice.kind == "contest":
-        lost = advice.severity != "fine"
-        return "Comparison with baselines" + text_if(lost, " · a baseline did better")
+        has_lost = advice.severity != "fine"
+        return "Comparison with baselines" + text_if(has_lost, " · a baseline did better")
     return f"{advice.severity.capitalize()} · {advice.kind}"
 
 
 def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
+    """Return the file names of the scripts that the page needs, in order."""
     partial_scripts = [name for b in page.blocks if isinstance(b, Partial) for name in b.script]
     has_sortable = any(isinstance(b, Table) and b.sortable for b in page.blocks)
     # Figures last: to draw the first one takes longer than all the rest.
@@ -161,9 +162,9 @@ def _footer(page: Page) -> dict[str, object]:
 
 
 def _read_template(name: str) -> str:
-    return _lines((TEMPLATES / name).read_text(encoding="utf-8"))
+    return _unify_line_ends((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
-def _lines(text: str) -> str:
+def _unify_line_ends(text: str) -> str:
     """Replace all line ends by line feeds, as a browser does before it hashes a text."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -12,23 +12,23 @@ IN_A_LINE = ";white-space:nowrap"
 def short_html(verdict: str, *more: Table | str) -> str:
     """Return the answer, tables and small print as HTML without scripts; Markup stays as it is."""
     parts = (
-        _table(m) if isinstance(m, Table) else f"<p><small>{escape(m)}</small></p>" for m in more
-    )
+        _table(block) if isinstance(block, Table) else f"<p><small>{escape(block)}</small></p>"
+        for block in more
+    )  # fmt: skip
     return f'<div class="datassay"><p><b>{escape(verdict)}</b></p>{"".join(parts)}</div>'
 
 
 def _table(table: Table) -> str:
-    in_a_line = text_if(not table.wraps, IN_A_LINE)
-    example = ()
-    if table.rows:
-        example = table.rows[0].cells  # texts and images to the left
-    sides = [f"padding-left:1em;{LEFT}" if isinstance(c, Markup) else RIGHT + in_a_line
-             for c in example]  # fmt: skip
-    sides = [LEFT, *sides]
-    head = [_cell("th", name, side) for name, side in zip(table.columns, sides, strict=True)]
+    """Return a table as HTML; texts and images, which are Markup, stand left, figures right."""
+    figure_style = RIGHT + text_if(not table.wraps, IN_A_LINE)
+    example = table.rows[0].cells if table.rows else ()
+    styles = [LEFT]
+    for cell in example:
+        styles.append(f"padding-left:1em;{LEFT}" if isinstance(cell, Markup) else figure_style)
+    head = [_cell("th", name, style) for name, style in zip(table.columns, styles, strict=True)]
     rows = [
         _cell("th", row.name, LEFT if row.best else f"{LEFT};font-weight:normal")
-        + "".join(_cell("td", *cell) for cell in zip(row.cells, sides[1:], strict=True))
+        + "".join(_cell("td", *cell) for cell in zip(row.cells, styles[1:], strict=True))
         for row in table.rows
     ]
     body = "".join(f"<tr>{row}</tr>" for row in rows)

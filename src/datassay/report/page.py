@@ -170,18 +170,19 @@ class Gallery:
         """The style of the cards, by what the first one draws: image, row or text."""
         if not self.cards:
             return "text"
-        first_card = self.cards[0]
-        drawing = (first_card.sides[0] if isinstance(first_card, CardPair) else first_card).drawing
-        if drawing.image:
+        card = self.cards[0]
+        if isinstance(card, CardPair):
+            card = card.sides[0]
+        if card.drawing.image:
             return "image"
-        if drawing.values:
+        if card.drawing.values:
             return "row"
         return "text"
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What is truly special: a template of its own.
+    """A block with a template of its own, for what no other block shows.
 
     Attributes:
         template: file name among the templates.

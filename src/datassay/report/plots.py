@@ -112,7 +112,7 @@ def level(
     width: float = 1.5,
     **annotation: Any,
 ) -> None:
-    """Draw a straight line across, at x or at y, with a few words next to it."""
+    """Draw a straight line across the chart, at x or at y, with a few words next to it."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
     words = {f"annotation_{key}": value for key, value in annotation.items()}
     if text:
@@ -151,8 +151,8 @@ def stack_counts(
     """Draw each group's counts of values between equidistant edges, stacked."""
     middle = (edges[1:] + edges[:-1]) / 2
     width = edges[1] - edges[0]
-    for name, inside, colour in groups:
-        counts = np.histogram(values[inside], edges)[0]
+    for name, is_in_group, colour in groups:
+        counts = np.histogram(values[is_in_group], edges)[0]
         bars(figure, middle, counts, name, colour, hover, width=width, limit=28, **more)
     figure.update_layout(barmode="stack")
 
@@ -165,10 +165,14 @@ def log_histogram(
 ) -> Figure:
     """Draw a histogram on a logarithmic axis, of values down to 1e-12 of the largest."""
     top = float(values.max())
-    exponents = np.log10(np.maximum(values, top * 1e-12) if top > 0 else np.ones_like(values))
-    low, high = float(exponents.min()), float(exponents.max())
-    if not high - low > 1e-9:
-        low, high = low - 0.5, high + 0.5
+    exponents = np.zeros(len(values))
+    if top > 0:
+        exponents = np.log10(np.maximum(values, top * 1e-12))
+    low = float(exponents.min())
+    high = float(exponents.max())
+    if not high - low > 1e-9:  # all are the same, but for rounding
+        low = low - 0.5
+        high = high + 0.5
     edges = np.linspace(low, high, 41)
     ranges = [f"{10**a:.2g} to {10**b:.2g}" for a, b in pairwise(edges)]
     stack_counts(figure, exponents, groups, edges, hover, customdata=ranges)

@@ -95,33 +95,34 @@ def query_data(predictions: Predictions) -> dict[str, object]:
         "lowered": (top.lowering[query_rows, :n_shown], top.lowering_effect[query_rows, :n_shown]),
     }
     # A small set has fewer than five samples on a side: one that raises lowers nothing.
-    pairs = [
+    by_query = [  # of each query: side → (sample, effect)
         {
             name: [
-                (int(p), float(e))
-                for p, e in zip(positions[q], effect[q], strict=True)
+                (int(i), float(e))
+                for i, e in zip(rows[q], effect[q], strict=True)
                 if (e > 0 if name == "raised" else e < 0)
             ]
-            for name, (positions, effect) in sides.items()
+            for name, (rows, effect) in sides.items()
         }
         for q in range(len(query_rows))
     ]
-    sample_rows = np.unique([p for row in pairs for side in row.values() for p, _ in side])
-    position = {int(p): k for k, p in enumerate(sample_rows.astype(np.int64))}
+    sample_rows = np.unique([i for row in by_query for side in row.values() for i, _ in side])
+    card_of = {int(i): k for k, i in enumerate(sample_rows.astype(np.int64))}
     drawings = draw(predictions.queries, query_rows, PICTURE_SIDE)
     queries = [
         _query(predictions, int(i))
         | {"drawing": _compact(drawing)}
-        | {name: [[position[p], _effect(e)] for p, e in side] for name, side in query_sides.items()}
-        for i, drawing, query_sides in zip(query_rows, drawings, pairs, strict=True)
+        | {name: [[card_of[j], _effect(e)] for j, e in side] for name, side in query_sides.items()}
+        for i, drawing, query_sides in zip(query_rows, drawings, by_query, strict=True)
     ]
-    samples = _samples(predictions, sample_rows.astype(np.int64))
+    samples = _sample_cards(predictions, sample_rows.astype(np.int64))
     return {"queries": queries, "samples": samples, "kind": predictions.kind}
 
 
 def _query(predictions: Predictions, i: int) -> dict[str, object]:
     """Return a query's label and outputs, as JSON values."""
-    queries, outputs = predictions.queries, predictions.outputs
+    queries = predictions.queries
+    outputs = predictions.outputs
     names = queries.class_names
     entry: dict[str, object] = {"id": str(queries.ids[i]), "label": label_text(names, queries.y[i])}
     if outputs is None:
@@ -158,21 +159,24 @@ def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
     return [[name, text(value), round(max(0.0, value) / largest, 3)] for name, value in rows]
 
 
-def _samples(predictions: Predictions, positions: np.ndarray) -> list[dict[str, object]]:
-    samples, suspects = predictions.samples, predictions.suspects
-    inner = positions[positions < len(samples)]
-    return [
+def _sample_cards(predictions: Predictions, positions: np.ndarray) -> list[dict[str, object]]:
+    """Return a card per sample, positions ascending; one that only an index has shows its id."""
+    samples = predictions.samples
+    suspects = predictions.suspects
+    drawable = positions[positions < len(samples)]
+    cards: list[dict[str, object]] = [
         {
             "id": str(samples.ids[i]),
             "label": label_text(samples.class_names, samples.y[i]),
             "suspect": suspects is not None and bool(suspects[i]),
             "drawing": _compact(drawing),
         }
-        for i, drawing in zip(inner, draw(samples, inner, PICTURE_SIDE), strict=True)
-    ] + [
-        {"id": str(predictions.attribution.ids[i]), "label": "", "suspect": False, "drawing": None}
-        for i in positions[len(inner) :]
+        for i, drawing in zip(drawable, draw(samples, drawable, PICTURE_SIDE), strict=True)
     ]
+    for i in positions[len(drawable) :]:
+        sample_id = str(predictions.attribution.ids[i])
+        cards.append({"id": sample_id, "label": "", "suspect": False, "drawing": None})
+    return cards
 
 
 def _compact(drawing: Drawing) -> dict[str, Any]:

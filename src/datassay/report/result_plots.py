@@ -30,11 +30,11 @@ from datassay.stats import DO, FREE, LEAVE, TRY
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-# Chances drawn, as log odds; further ones are counted at the edge. Of regression z-scores − 3.5.
-FARTHEST_ODDS = 11.5
-FARTHEST_SCORE = 20.0
-CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999)
-MORE_CHANCES = (0.1, 0.9)
+# Largest label scores that are drawn, either way; farther ones are counted at the edge.
+FARTHEST_ODDS = 11.5  # log odds of classes
+FARTHEST_SCORE = 20.0  # z-scores − 3.5 of targets
+CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999)  # ticks of the odds' axis
+MORE_CHANCES = (0.1, 0.9)  # where it is short
 BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444")
 MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
 EXPECTED_ONLY = "expected, not measured"
@@ -71,7 +71,7 @@ def figure_of(result: Plotted) -> Figure:
 
 @figure_of.register(ActionTable)
 def acts_figure(table: ActionTable) -> Figure:
-    """Draw each action's gain and interval below its name; the widest leave the axis."""
+    """Draw each action's gain and interval below its name; the widest may exceed the axis."""
     actions = [action for action in table.actions if action.is_measured][::-1]
     scale = 1
     unit = table.metric
@@ -108,9 +108,9 @@ def acts_figure(table: ActionTable) -> Figure:
 def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
     """Return an axis's ends: it holds 0, all gains and all intervals but the widest."""
     width = np.array([action.high - action.low for action in actions])
-    narrow = width <= 3 * np.median(width)
+    are_narrow = width <= 3 * np.median(width)
     ends = [0.0, *(action.gain for action in actions)]
-    for action, is_narrow in zip(actions, narrow, strict=True):
+    for action, is_narrow in zip(actions, are_narrow, strict=True):
         if is_narrow:
             ends += [action.low, action.high]
     pad = 0.06 * (max(ends) - min(ends)) or 0.01
@@ -125,18 +125,23 @@ def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = 
     groups = [("not suspected", ~issues.is_issue, GREY), ("suspected", issues.is_issue, VERMILION)]
     if is_wrong is not None:
         groups = [("label is correct", ~is_wrong, BLUE), ("label is wrong", is_wrong, VERMILION)]
-    titles = "label issue score (modified z-score − 3.5)", "how likely the label is wrong"
-    figure = chart(titles[is_odds], "samples")
+    title = "label issue score (modified z-score − 3.5)"
+    if is_odds:
+        title = "how likely the label is wrong"
+    figure = chart(title, "samples")
     low = float(score.min())
     high = float(score.max())
-    if not high - low > 1e-9:
-        low, high = low - 0.5, high + 0.5
+    if not high - low > 1e-9:  # all are the same, but for rounding
+        low = low - 0.5
+        high = high + 0.5
     width = (high - low) / 50  # of bins with an edge at 0, so that none straddles the cut-off
     edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
     stack_counts(figure, score, groups, edges, "%{y} samples near %{x:.2f}")
     if is_odds:
         level(figure, x=0, text="suspected →", position="top right", yanchor="bottom")
-        chances = CHANCES + MORE_CHANCES * bool(edges[-1] - edges[0] < FARTHEST_ODDS)
+        chances = CHANCES
+        if edges[-1] - edges[0] < FARTHEST_ODDS:
+            chances += MORE_CHANCES
         ticks = [float(np.log(p / (1 - p))) for p in chances]
         texts = [f"{100 * p:g} %" for p in chances]
         figure.update_xaxes(tickvals=ticks, ticktext=texts, tickangle=0)
@@ -175,8 +180,7 @@ def removal_figure(curve: RemovalCurve) -> Figure:
     figure = chart(
         "training samples removed, %", f"validation {curve.metric}", height=440, showlegend=True
     )
-    ours = {LOWEST_FIRST: BLUE, HIGHEST_FIRST: VERMILION}
-    ours |= {SUSPECTS_FIRST: SKY}
+    ours = {LOWEST_FIRST: BLUE, HIGHEST_FIRST: VERMILION, SUSPECTS_FIRST: SKY}
     baselines = [r for r in curve.rankings if r not in {*ours, RANDOM}]
     for name, score in zip(curve.rankings, curve.score, strict=True):  # [fractions, seeds]
         colour = ours.get(name, INK)
@@ -184,15 +188,15 @@ def removal_figure(curve: RemovalCurve) -> Figure:
         if name in baselines:
             colour = BASELINE_COLOURS[baselines.index(name) % len(BASELINE_COLOURS)]
             width = 1.5
-        spread = None
+        deviation = None
         if score.shape[1] > 1:
-            spread = score.std(axis=1, ddof=1)
+            deviation = score.std(axis=1, ddof=1)
         line(
             figure, 100 * curve.fractions, score.mean(axis=1), name, colour,
             "%{x:.0f} % removed: %{y:.3f}", width=width, mode="lines+markers", limit=40,
             dash="dash" if name == RANDOM else None, marker={"size": 4 + width},
             opacity=1.0 if width > 2 else 0.75,
-            error_y={"array": spread, "thickness": 1, "width": 2},
+            error_y={"array": deviation, "thickness": 1, "width": 2},
         )  # fmt: skip
     figure.update_xaxes(range=[-2, 100 * curve.fractions.max() + 2])
     return figure

@@ -47,10 +47,11 @@ def layout(x_title: str, y_title: str) -> dict:
 def style(figure: Figure, x_title: str, y_title: str) -> None:
     """Give a figure, and all of its axes, the page's look, in place."""
     look = layout(x_title, y_title)
-    x, y = look.pop("xaxis"), look.pop("yaxis")
+    x_axis = look.pop("xaxis")
+    y_axis = look.pop("yaxis")
     figure.update_layout(**look)
-    figure.update_xaxes(**x)
-    figure.update_yaxes(**y)
+    figure.update_xaxes(**x_axis)
+    figure.update_yaxes(**y_axis)
 
 
 def decades(low: int, high: int) -> tuple[list[int], list[str]]:
@@ -61,8 +62,10 @@ def decades(low: int, high: int) -> tuple[list[int], list[str]]:
 
 def log_ticks(values: np.ndarray) -> dict:
     """Return a logarithmic axis's ticks for positive values; plotly's below two decades."""
-    low, high = float(np.log10(values.min())), float(np.log10(values.max()))
-    ticks, texts = decades(int(np.ceil(low - 1e-9)), int(np.floor(high + 1e-9)))
+    # Whole exponents, also where rounding has moved one past its end.
+    low = float(np.log10(values.min())) - 1e-9
+    high = float(np.log10(values.max())) + 1e-9
+    ticks, texts = decades(int(np.ceil(low)), int(np.floor(high)))
     if len(ticks) < 2:
         return {"nticks": 5}
     return {"tickvals": [10.0**k for k in ticks], "ticktext": texts}

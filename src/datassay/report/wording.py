@@ -144,9 +144,15 @@ def gain_text(change: Any, metric: str) -> str:
 
 def gain_numbers(gain: float, low: float, high: float, metric: str) -> tuple[str, str, str]:
     """Format a gain and its interval's ends, with one digit more where the gain rounds to 0."""
-    values = [x * (100 if in_points(metric) else 1) for x in (gain, low, high)]
-    digits = 1 if in_points(metric) else 3
-    digits += bool(values[0] and not round(values[0], digits))
+    scale = 1
+    digits = 3
+    if in_points(metric):
+        scale = 100
+        digits = 1
+    scaled_gain = gain * scale
+    if scaled_gain and not round(scaled_gain, digits):
+        digits += 1
+    values = (scaled_gain, low * scale, high * scale)
     value, lowest, highest = (f"{x:z.{digits}f}".replace("-", "−") for x in values)  # z: no −0
     return value, lowest, highest
 

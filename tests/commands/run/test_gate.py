@@ -75,7 +75,7 @@ def test_what_was_not_looked_for_never_passes():
 
 def test_words_are_read_exactly():
     condition = read_condition(" duplicates-across-split >= .5 % ")
-    assert condition.limit == Fraction(1, 200) and condition.is_share and condition.is_reached
+    assert condition.limit == Fraction(1, 200) and condition.is_share and condition.fails_at_limit
 
 
 def earlier(name, digest="then", ids=None, **quantity):

@@ -17,12 +17,13 @@ from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
+from datassay.commands.run.labels import Labels
 from datassay.commands.run.page import page
 from datassay.commands.run.steps.acts import _add_review, _scale_to_all
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
-from datassay.commands.run.verdict import Labels, clause, plan_sentence, verdict
+from datassay.commands.run.verdict import clause, plan_sentence, verdict
 from datassay.data.back.origin import Origin
 from datassay.data.samples import Column, SampleSet
 from datassay.report import html

@@ -11,7 +11,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError, SettingError
 from datassay.methods.complexity.accuracy_curve import AccuracyCurve, accuracy_curve, nested_order
 from datassay.methods.complexity.curve_law import fit_curve_laws
-from datassay.methods.complexity.needed_samples import _shared_luck, extrapolate, forecast
+from datassay.methods.complexity.needed_samples import _draw_shared_factors, extrapolate, forecast
 from datassay.train.learner import Estimators, Networks, named_learner
 
 SIZES = np.array([20, 40, 80, 160, 320, 640, 1280, 2560])
@@ -95,15 +95,17 @@ def test_the_luck_that_repeats_share_grows_as_their_samples_overlap(monkeypatch)
     curve = simulated(6)
     error = curve.errors.mean(2)
     wide = np.median((error.std(1, ddof=1) / error.mean(1))[:4])
-    log = np.log(_shared_luck(curve, 4000, np.random.default_rng(0)))
+    log = np.log(_draw_shared_factors(curve, 4000, np.random.default_rng(0)))
     share = SIZES / SIZES[-1]
     np.testing.assert_allclose(log.std(0), wide * np.sqrt(share), rtol=0.05)
     np.testing.assert_allclose(np.corrcoef(log[:, -1], log[:, -2])[0, 1], np.sqrt(0.5), atol=0.03)
     settings, last = {"draws": 200, "resample_validation": False}, np.array([2560.0])
     with_luck = extrapolate(curve, **settings).draws.errors(last).std()
     curve.errors[:] = curve.errors[:, :1]  # repeats that agree have no luck to share
-    assert (_shared_luck(curve, 10, np.random.default_rng(0)) == 1).all()
-    monkeypatch.setattr("datassay.methods.complexity.needed_samples._shared_luck", lambda *_: 1.0)
+    assert (_draw_shared_factors(curve, 10, np.random.default_rng(0)) == 1).all()
+    monkeypatch.setattr(
+        "datassay.methods.complexity.needed_samples._draw_shared_factors", lambda *_: 1.0
+    )
     assert extrapolate(simulated(6), **settings).draws.errors(last).std() < 0.7 * with_luck
 
 

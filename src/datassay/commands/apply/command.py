@@ -5,7 +5,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
-from datassay.commands.command import Command, read
+from datassay.commands.command import Command, settings_from
 from datassay.commands.shell import out_console
 from datassay.data.settings import Loading
 from datassay.setting import setting
@@ -58,7 +58,7 @@ class _Apply(Command):
     def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Check the options, read the data, write them as decided, and print what was done."""
         lines = self.module("job").run(
-            read(ApplySettings, user_input), out, overwrite=user_input["overwrite"]
+            settings_from(ApplySettings, user_input), out, overwrite=user_input["overwrite"]
         )
         out_console.print(*lines, sep="\n", soft_wrap=True)
 

@@ -59,12 +59,11 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     decisions = with_origin(decisions, settings)
     digest = source_digest(settings.data)
     check_digest(decisions, digest, settings)
-    inputs = decisions.inputs | {
-        name: value for name in READ_BY if (value := getattr(settings, name)) is not None
-    }
+    typed = {name: getattr(settings, name) for name in READ_BY}
+    inputs = decisions.inputs | {name: value for name, value in typed.items() if value is not None}
     target, ids, source, task = (inputs.get(name) for name in READ_BY)
-    asides: dict[str, Any] = {name: inputs.get(name) for name in OF_SAMPLES}
-    choices = Choices(target, ids, source, task=task, **asides)
+    sample_options: dict[str, Any] = {name: inputs.get(name) for name in OF_SAMPLES}
+    choices = Choices(target, ids, source, task=task, **sample_options)
     data = original(settings.data, choices, link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)
@@ -81,7 +80,8 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
 
 def gather_decisions(settings: ApplySettings) -> Decisions:
     """Read the decisions; add suggestions and removals of copies where that is asked for."""
-    path, limit = settings.decisions, settings.accept_suggested
+    path = settings.decisions
+    limit = settings.accept_suggested
     file = path / FILE if path.is_dir() else path
     if limit is None and not settings.drop_copies:
         folder = run_of(settings)
@@ -115,7 +115,9 @@ def suggestion_columns(scores: pa.Table, drop_copies: bool) -> list[str]:
     if "class_name" in scores.column_names:
         label_column = "class_name"
     names = ["id", "wrong_probability", label_column, "suggested_label"]
-    return names + ["is_copy"] * drop_copies
+    if drop_copies:
+        names.append("is_copy")
+    return names
 
 
 def add_suggestions(
@@ -136,13 +138,14 @@ def add_suggestions(
     decided_ids = {d.id for d in decisions.decisions}
     now = datetime.now(UTC)
     additions = []
-    for name, p, y, suggestion, *is_copy in map(dict.values, scores.select(names).to_pylist()):
-        if name not in decided_ids and any(is_copy):
-            additions.append(Decision(name, REMOVE, _format_label(y), "", now, p))
-        elif name not in decided_ids and limit is not None and p >= limit and y != suggestion:
-            additions.append(
-                Decision(name, RELABEL, _format_label(y), _format_label(suggestion), now, p)
-            )
+    for sample_id, p, y, suggestion, *is_copy in map(dict.values, scores.select(names).to_pylist()):
+        if sample_id in decided_ids:
+            continue
+        if any(is_copy):
+            additions.append(Decision(sample_id, REMOVE, _format_label(y), "", now, p))
+        elif limit is not None and p >= limit and y != suggestion:
+            labels = (_format_label(y), _format_label(suggestion))
+            additions.append(Decision(sample_id, RELABEL, *labels, now, p))
     return replace(decisions, decisions=(*decisions.decisions, *additions))
 
 
@@ -150,12 +153,15 @@ def _count_unsuggested(settings: ApplySettings) -> list[str]:
     """Return a line on suspected targets that have no other suggestion; [] if there are none."""
     columns = ("wrong_probability", "label", "suggested_label")
     p, label, suggestion = (finished_run(run_of(settings)).scores[c].to_numpy() for c in columns)
-    n = int(((p >= max(0.5, settings.accept_suggested or 0.0)) & (label == suggestion)).sum())
+    limit = max(0.5, settings.accept_suggested or 0.0)
+    n = int(((p >= limit) & (label == suggestion)).sum())
+    if not n:
+        return []
     words = f"{count(n, 'suspected target')} as before: an input looks wrong instead; "
-    return [f"{words}suspects.csv says which"] * bool(n)
+    return [f"{words}suspects.csv says which"]
 
 
-def _format_label(label: Any) -> str:
+def _format_label(label: Any) -> str:  # as decisions have it
     if isinstance(label, float):
         return label_word((), label)
     return str(label)
@@ -182,7 +188,7 @@ def read_reviews(settings: ApplySettings) -> Decisions:
 
 
 def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
-    """Return decisions that say how their data were read, if need be by the run in their folder."""
+    """Return decisions with how their data were read, if need be taken from their folder's run."""
     run = run_of(settings)
     if decisions.inputs or not (run / SUMMARY).is_file():
         return decisions
@@ -208,7 +214,8 @@ def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> 
             f"data{text_if(decisions.name, f' ({decisions.name})')}, or these were changed since. "
             "Name the data that were reviewed."
         )
-    if noise := decisions.inputs.get("noise"):
+    noise = decisions.inputs.get("noise")
+    if noise:
         raise DataError(
             f"{settings.decisions} must hold decisions about the labels of {settings.data}; they "
             f"are about a run with --noise {noise:g}, whose flipped labels are in no file. Review "
@@ -217,7 +224,7 @@ def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> 
 
 
 def without_targets(decisions: Decisions) -> Decisions:
-    """Return decisions on log-targets without `given`; raise if one gives a new target."""
+    """Return decisions on log-targets without the given targets; raise if one has a new target."""
     if any(d.decision == RELABEL for d in decisions.decisions):
         raise DataError(
             "decisions of a run with --log-target must give no new targets, which would be "
@@ -237,9 +244,10 @@ def check_written(
         reread = original(folder / data.file if data.file else folder, replace(choices, task=task))
     except DataError as error:
         raise DataError(f"what the decisions leave must be readable again; {error}") from error
-    before = dict(zip(map(str, ids.tolist()), to_words(changes.y[changes.keep], data), strict=True))
+    decided_words = to_words(changes.y[changes.keep], data)
+    decided = dict(zip(map(str, ids.tolist()), decided_words, strict=True))
     result = dict(zip(map(str, reread.ids.tolist()), to_words(reread.y, reread), strict=True))
-    diff: Any = sorted(before.items() ^ result.items())[:3]
+    diff: Any = sorted(decided.items() ^ result.items())[:3]
     if not diff and data.other_columns is not None and reread.other_columns is not None:
         everything = np.ones(len(reread.ids), dtype=bool)
         diff = find_changed_column(
@@ -291,14 +299,16 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     n_removed = int((~changes.keep).sum())
     lines = [f"{count(len(changed), 'label')} changed"]
     if data.class_names:
-        labels, new_labels = to_words(data.y[changed], data), to_words(changes.y[changed], data)
+        labels = to_words(data.y[changed], data)
+        new_labels = to_words(changes.y[changed], data)
         pairs = Counter(zip(labels, new_labels, strict=True)).most_common()
         lines += [f"  {n:,}  {shortened(a)} → {shortened(b)}" for (a, b), n in pairs[:MOST_PAIRS]]
-        lines += [f"  and {len(pairs) - MOST_PAIRS:,} more pairs"] * (len(pairs) > MOST_PAIRS)
-    stay = int(changes.keep.sum())
+        if len(pairs) > MOST_PAIRS:
+            lines.append(f"  and {len(pairs) - MOST_PAIRS:,} more pairs")
+    n_kept = int(changes.keep.sum())
     if settings.accept_suggested is not None and not data.class_names and data.y.ndim == 1:
         lines += _count_unsuggested(settings)
-    lines += [f"{count(n_removed, 'sample')} removed, {stay:,} of {len(changes.keep):,} stay"]
+    lines += [f"{count(n_removed, 'sample')} removed, {n_kept:,} of {len(changes.keep):,} stay"]
     if data.is_numbered and n_removed:
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]
     lines += [f"with the same rows: {note}" for note in data.notes if n_removed]
@@ -319,10 +329,11 @@ def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> N
             f"--out {out.with_suffix('')}."
         )
     check_outputs(out, (Path(data).name,), (data, decisions), (data,))
-    real = Path(os.path.realpath(out))
-    if lost := [p for p in (data, decisions) if real in Path(os.path.realpath(p)).parents]:
+    real_out = Path(os.path.realpath(out))
+    inside = [p for p in (data, decisions) if real_out in Path(os.path.realpath(p)).parents]
+    if inside:
         raise SettingError(
-            f"out must not replace what is read; {lost[0]} lies in {out}. Choose another folder."
+            f"out must not replace what is read; {inside[0]} lies in {out}. Choose another folder."
         )
     check_writable(out, ())
     if not out.is_dir() or not any(out.iterdir()):
@@ -336,7 +347,8 @@ def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> N
             f"out must be a new folder, or one that datassay apply made; {out} holds something "
             "else. Choose another folder."
         )
-    if not overwrite and (changes := list_changes(out, log)):
+    changes = [] if overwrite else list_changes(out, log)
+    if changes:
         raise SettingError(
             f"out must not replace data that were changed since datassay apply made them; in {out} "
             f"{' and '.join(changes)}. Choose another folder, or give --overwrite, which removes "

@@ -55,7 +55,7 @@ ASKED = {
     PREDICTIONS: ("predictions", "Which samples caused a prediction"),
     SAMPLES: ("samples", "Which samples matter by themselves"),
 }
-ADVISED = {TRUST: "trust {}", CARE: "take {} with care", DISTRUST: "do not trust even {}"}
+ADVICE = {TRUST: "trust {}", CARE: "take {} with care", DISTRUST: "do not trust even {}"}
 SEVERITIES = {TRUST: "fine", CARE: "look", DISTRUST: "act"}
 COLOURS = {TRUST: BLUE, CARE: "#b8860b", DISTRUST: VERMILION}
 FREE = "free"
@@ -137,6 +137,7 @@ def draw_queries(val: SampleSet, settings: TrustSettings) -> SampleSet:
 
 
 def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
+    """Return the facts of the model, an estimator or networks, and of how it is trained."""
     if is_estimator(make):
         return model_facts(settings.model, f"{type(make).__name__}, fitted anew") | {
             "Scores": "labels are judged by your model; effects, information and left-out loss are "
@@ -162,9 +163,18 @@ def page(findings: TrustFindings) -> Page:
     ours = [row for row in rows if not row["trivial"]]
     refused = (r for r in ours if r["verdict"] == DISTRUST and r["question"] == PREDICTIONS)
     cards: dict[str, tuple[str, str, str]] = {}  # name → severity, verdict, sentence
-    heads: list[str] = []
-    numbers = {
-        "heads": heads,
+    headlines: list[str] = []
+    blocks: dict[str, object] = {}
+    for question, (name, title) in ASKED.items():
+        group = [row for row in rows if row["question"] == question]
+        if group:
+            outcome = _rank_scores(check, question)[0]["verdict"]
+            cards[name] = SEVERITIES[outcome], outcome, answer(check, question)
+            headlines.append(headline(check, question))
+        blocks[name] = _correlation_figure(group, question == PREDICTIONS)
+        blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, group), in_terminal=True)
+    template_values = {
+        "heads": headlines,
         "cards": cards,
         "questions": dict(ASKED.values()),
         "refused": _quote_names(refused),
@@ -173,30 +183,21 @@ def page(findings: TrustFindings) -> Page:
         "little": LITTLE,
         "lowest_ceiling": LOWEST_CEILING,
     }
-    blocks: dict[str, object] = {}
-    for question, (name, title) in ASKED.items():
-        group = [row for row in rows if row["question"] == question]
-        if group:
-            outcome = _rank_scores(check, question)[0]["verdict"]
-            cards[name] = SEVERITIES[outcome], outcome, answer(check, question)
-            heads.append(headline(check, question))
-        blocks[name] = _correlation_figure(group, question == PREDICTIONS)
-        blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, group), in_terminal=True)
-    return compose_page("trust", findings, blocks, numbers, FILES)
+    return compose_page("trust", findings, blocks, template_values, FILES)
 
 
 def headline(check: TrustCheck, question: str) -> str:
     """Return which score to trust for a question, and whether a free one does as well."""
     ours, trivial = _rank_scores(check, question)
-    advised = ADVISED[ours["verdict"]].format(ours["score"])
-    text = f"{ASKED[question][1]}: {advised} (correlation {ours['correlation']:.2f})"
+    advice = ADVICE[ours["verdict"]].format(ours["score"])
+    text = f"{ASKED[question][1]}: {advice} (correlation {ours['correlation']:.2f})"
     if trivial and not ours["ahead_low"] > 0:
         text += f"; {trivial[0]['score']} costs nothing and does {_name_lead(ours)}"
     return f"{text}."
 
 
 def _rank_scores(check: TrustCheck, question: str) -> tuple[dict[str, Any], Rows]:
-    """Return the best score of a question, and the free ones, best first."""
+    """Return the row of a question's best score, and those of the free ones, best first."""
     rows = [row for row in check.to_table().to_pylist() if row["question"] == question]
     ours = max((row for row in rows if not row["trivial"]), key=lambda row: row["correlation"])
     return ours, sorted(
@@ -205,7 +206,7 @@ def _rank_scores(check: TrustCheck, question: str) -> tuple[dict[str, Any], Rows
 
 
 def _name_lead(ours: dict[str, Any]) -> str:
-    """Return how well the best free score does, which is not behind."""
+    """Return "better" or "as well": how the best free score does beside ours, if not behind."""
     if ours["ahead_high"] < 0:
         return "better"
     return "as well"
@@ -228,14 +229,14 @@ def answer(check: TrustCheck, question: str) -> str:
 
 
 def _format_row(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return a score's cells under COLUMNS."""
     share = np.nan
     if row["ceiling"]:
         share = row["correlation"] / row["ceiling"]
     lead = "{ahead:+.2f} ({ahead_low:+.2f} to {ahead_high:+.2f})".format(**row).replace("-", "−")
-    advantage = lead
     if row["trivial"]:
-        advantage = "free itself"
-    return row["score"], _format_interval(row), number(share), advantage, row["verdict"]
+        lead = "free itself"
+    return row["score"], _format_interval(row), number(share), lead, row["verdict"]
 
 
 def _format_interval(row: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from datassay.commands.command import Command, read
+from datassay.commands.command import Command, settings_from
 from datassay.commands.shell import out_console
 from datassay.data.settings import Loading
 from datassay.errors import SettingError
@@ -35,10 +35,11 @@ class _Example(Command):
         from datassay.store.folders import read_digests
         from datassay.store.outputs import check_writable, write_pages
 
-        settings: ExampleSettings = read(self.settings, user_input)
+        settings: ExampleSettings = settings_from(self.settings, user_input)
         dataset = example(settings.name, seed=settings.seed)
         check_writable(out, (dataset.file, TRUTH, README), overwrite=user_input["overwrite"])
-        if TRUTH in (names := read_digests(out)) and dataset.file not in names:
+        names = read_digests(out)  # of files that are ours
+        if TRUTH in names and dataset.file not in names:
             raise SettingError(
                 f"out must be a folder of its own, whose {TRUTH} is that of {settings.name}; {out} "
                 "holds another example. Choose another folder."

@@ -20,7 +20,7 @@ from datassay.score.index.opening import open_index
 from datassay.store.location import redact
 
 # Samples whose gradients are computed again to see that they are those of their ids, and the
-# relative difference of two that are the same.
+# largest relative difference of self-influences that are the same.
 N_COMPARED, SAME = 64, 0.01
 
 
@@ -49,9 +49,9 @@ class Opened:
     def answer(
         self, queries: SampleSet | None, measure: str, top: int, progress: Progress
     ) -> Attribution:
-        """Return effects on queries, or on the samples, in the order of `self.order`."""
+        """Return effects on queries (None: the samples), of samples in the order `self.order`."""
         samples = coalesce(queries, self.samples)
-        n_top = top + (queries is None)
+        n_top = top + 1 if queries is None else top  # a sample's effect on itself is dropped
         effects = self.index.query(samples, top=n_top, measure=measure, progress=progress)
         position = np.empty(len(self.order), int)
         position[self.order] = np.arange(len(self.order))
@@ -101,29 +101,32 @@ def open_with_samples(
     else:
         samples = train.subset(np.flatnonzero(is_here))
     positions = positions[is_here]
-    extra = np.setdiff1d(np.arange(len(ids)), positions)
+    index_only = np.setdiff1d(np.arange(len(ids)), positions)
     warnings = []
-    split = []
+    split_ids = []
     if val is not None and val.split_off:
-        split = val.ids.tolist()
-    if n_seen := sum(str(name) in row_of_id for name in split):
+        split_ids = val.ids.tolist()
+    n_seen = sum(str(name) in row_of_id for name in split_ids)
+    if n_seen:
         warnings.append(
-            f"{n_seen:,} of {count(len(split), 'query', 'queries')} {_is_or_are(n_seen)} in the "
-            "index and explained by what they are themselves: it was made with another --seed or "
-            "--val-fraction. Give the same."
+            f"{n_seen:,} of {count(len(split_ids), 'query', 'queries')} {_is_or_are(n_seen)} in "
+            "the index and explained by what they are themselves: it was made with another --seed "
+            "or --val-fraction. Give the same."
         )
-    if lost := len(train) - len(samples):
+    n_missing = len(train) - len(samples)
+    if n_missing:
         warnings.append(
-            f"{count(lost, 'sample')} of DATA {_is_or_are(lost)} not in the index and left out; "
-            "datassay index --append adds samples."
+            f"{count(n_missing, 'sample')} of DATA {_is_or_are(n_missing)} not in the index and "
+            "left out; datassay index --append adds samples."
         )
-    if len(extra):
+    n_extra = len(index_only)
+    if n_extra:
         warnings.append(
-            f"{count(len(extra), 'sample')} of the index {_is_or_are(len(extra))} not in DATA and "
+            f"{count(n_extra, 'sample')} of the index {_is_or_are(n_extra)} not in DATA and "
             "shown by id alone."
         )
     warnings += _recheck(index, samples, positions)
-    return Opened(index, samples, np.concatenate([positions, extra]), tuple(warnings))
+    return Opened(index, samples, np.concatenate([positions, index_only]), tuple(warnings))
 
 
 def _is_or_are(n: int) -> str:
@@ -133,7 +136,7 @@ def _is_or_are(n: int) -> str:
 def _recheck(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]) -> list[str]:
     """Compare some gradients with stored ones; warn, or raise, if samples have changed since."""
     stored = index.self_influence()[positions]
-    # Of samples that are learned well hardly anything is left to compare.
+    # Only those of large self-influence: of samples that are learned well it is close to 0.
     candidates = np.argsort(-stored, kind="stable")[: max(N_COMPARED, len(stored) // 2)]
     rows = np.sort(np.random.default_rng(0).permutation(candidates)[:N_COMPARED])
     computed = index.self_influence(samples.subset(rows))

@@ -41,9 +41,9 @@ BELONG = (
     "Check that --model, --weights and DATA belong together: the scale of the inputs, the order of "
     "the classes, which samples it was trained on."
 )
-# Samples a pass, where only predictions are asked for.
-BATCH = 256
-# Values of all gradients; planning takes a second itself. What takes a minute says so first.
+BATCH = 256  # samples a pass, where only predictions are asked for
+# With so many values of all gradients the work is planned first, which takes a second; if it takes
+# so many seconds, a warning says so.
 MANY_VALUES, LONG_SECONDS = 1e9, 60
 
 
@@ -56,7 +56,7 @@ class ExplainFindings(Findings):
     queries: SampleSet  # m samples; the training samples themselves where there are no others
     kind: str  # "validation", "training" or "queried": which samples the queries are
     attribution: Attribution  # the effects
-    loss: str  # of the training, by its name
+    loss: str  # name of the loss that was trained with
     # [n, k], what is predicted of the training samples: probabilities of classes, or targets; None:
     # several tokens per sample
     fitted: Float[np.ndarray, "n k"] | None
@@ -65,8 +65,8 @@ class ExplainFindings(Findings):
     @property
     def predictions(self) -> Predictions:
         """The predictions of the queries and the effects on them, for the picker."""
-        classes = self.samples.is_classification
-        is_logit = classes and loss_named(self.loss).has_one_class
+        is_classification = self.samples.is_classification
+        is_logit = is_classification and loss_named(self.loss).has_one_class
         return Predictions(
             self.samples, self.queries, self.kind, self.predicted, self.attribution, is_logit
         )
@@ -137,17 +137,17 @@ def run(
     if val is not None and has_values:
         predicted = predictions(models, val, loss)
     if opened is None:
-        _tell_long(models, train, val, settings)
+        _warn_if_long(models, train, val, settings)
         attribution = influence(
             models, train, val, loss=loss, measure=measure, damping=settings.damping,
             progress=progress, **_options(settings),
         )  # fmt: skip
     else:
         attribution = opened.answer(val, measure, settings.top, progress)
-    sizes = sum(p.numel() for p in models[0].parameters())
+    n_weights = sum(p.numel() for p in models[0].parameters())
     subset = text_if(settings.parameters, f", those with {settings.parameters} explained")
     files = "; ".join(weights_source(path, models[0]) for path in settings.weights)
-    facts |= model_facts(settings.model, f"{settings.model}, {sizes:,} weights{subset}")
+    facts |= model_facts(settings.model, f"{settings.model}, {n_weights:,} weights{subset}")
     facts |= {"Weights": files} | ({} if opened is None else opened.facts)
     facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": attribution.method}
     if fitted is not None:
@@ -159,9 +159,9 @@ def run(
     facts |= closing_facts(started, settings.seed, settings.command)
     index_warnings = () if opened is None else opened.warnings
     fit_warnings = _warnings(fitted, train, val)
-    # The page says of all samples what that warning says of a few.
-    doubted = any(BELONG in warning for warning in fit_warnings)
-    method_warnings = [w for w in attribution.warnings if not (doubted and w.startswith(DOUBT))]
+    # A warning of a bad fit to all samples replaces the method's, of a bad fit to some.
+    is_bad_fit = any(BELONG in warning for warning in fit_warnings)
+    method_warnings = [w for w in attribution.warnings if not (is_bad_fit and w.startswith(DOUBT))]
     choices = [w for path in settings.weights for w in weights_choice(path, models[0])]
     kind = "training"
     if val is not None:
@@ -222,15 +222,16 @@ def check_settings(settings: ExplainSettings) -> None:
 
 def measure_of(measure: str, train: SampleSet) -> str:
     """Return the measure, for "auto" by the task; raise if it does not suit the task."""
-    classes = train.is_classification
-    is_single = train.y[:1].size == 1
+    is_classification = train.is_classification
+    has_one_target = train.y[:1].size == 1
     if measure == "auto":
-        if classes:
+        if is_classification:
             return "margin"
-        if is_single:
+        if has_one_target:
             return "output"
         return "loss"
-    if not classes and (measure == "margin" or (measure == "output" and not is_single)):
+    needs_one_target = measure == "output" and not has_one_target
+    if not is_classification and (measure == "margin" or needs_one_target):
         rule = "output needs one target"
         if measure == "margin":
             rule = "margin needs classes"
@@ -253,14 +254,14 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
 def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
     """Return the network's outputs [n, k]; raise if it cannot run on the samples."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    integers = takes_integers(model, samples.x[:1])
+    takes_tokens = takes_integers(model, samples.x[:1])
     parts = []
     shape = ", ".join(["n", *map(str, samples.input_shape)])
     message = (
         f"the model must run on samples [{shape}]; that raised {{}} Check --model against DATA."
     )
     for start in range(0, len(samples), BATCH):
-        x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=integers)
+        x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=takes_tokens)
         with user_code(message.format), torch.no_grad():
             parts.append(outputs_of(model, x))
     outputs = torch.cat(parts).double().cpu()
@@ -272,7 +273,7 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
     return outputs
 
 
-def _tell_long(
+def _warn_if_long(
     models: list[nn.Module], train: SampleSet, val: SampleSet | None, settings: ExplainSettings
 ) -> None:
     """Log a warning before work that takes a minute or more."""

@@ -33,22 +33,25 @@ def page(findings: ExplainFindings) -> Page:
     f = findings
     influence = findings.self_influence
     cards = gallery(findings)
-    harm = harmful(f)
+    harmful_rows = harmful(f)
     strongest = f.first[:N_CHECK_FIRST]
     n_rows = min(N_ROWS, len(influence))
-    middle = float(np.median(influence))
+    median = float(np.median(influence))
     is_ranked = bool(np.isfinite(influence).all())
-    ids = {"harm": tuple(str(i) for i in f.ids[harm[:N_CHECK_FIRST]])}
+    most_harm = 0.0
+    if len(harmful_rows):
+        most_harm = abs(float(f.attribution.total[harmful_rows[0]]))
+    ids = {"harm": tuple(str(i) for i in f.ids[harmful_rows[:N_CHECK_FIRST]])}
     ids["labels"] = tuple(str(i) for i in f.ids[strongest])
     numbers = {
         "f": f,
         "typed": partial(type_command, f.facts),
         "is_ranked": is_ranked,
         "first": ids["labels"],
-        "times": float(influence[strongest[-1]]) / middle if is_ranked and middle else 0.0,
+        "times": float(influence[strongest[-1]]) / median if is_ranked and median else 0.0,
         "harm": ids["harm"],
-        "n_harm": len(harm),
-        "most_harm": abs(float(f.attribution.total[harm[0]])) if len(harm) else 0.0,
+        "n_harm": len(harmful_rows),
+        "most_harm": most_harm,
         "harms": HARMS.get(f.attribution.measure, ""),
         "n_rows": n_rows,
         "effect_on": effect_words(f.predictions)[0],
@@ -66,10 +69,11 @@ def page(findings: ExplainFindings) -> Page:
 
 
 def _table(findings: ExplainFindings, n_rows: int) -> Table:
+    """Return a table of the samples with the largest self-influence."""
     samples = findings.samples
     effect = findings.self_influence
     total = findings.attribution.total
-    middle = float(np.median(effect))
+    median = float(np.median(effect))
     rows = []
     for i in findings.first[:n_rows].tolist():
         label = "not in DATA"
@@ -81,7 +85,7 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
             label,
             prediction,
             number(float(effect[i])),
-            number(float(effect[i]) / middle) if middle > 0 else "–",
+            number(float(effect[i]) / median) if median > 0 else "–",
             number(float(total[i])).replace("-", "−"),
         )
         rows.append(Row(str(findings.ids[i]), cells))

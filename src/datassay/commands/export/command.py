@@ -9,7 +9,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from datassay.commands.command import Command, read
+from datassay.commands.command import Command, settings_from
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError
 from datassay.optional import drop_none
@@ -66,7 +66,7 @@ class _Export(Command):
         from datassay.commands.finished import check_run, finished_run
         from datassay.store.outputs import check_outputs, check_writable, write_pages
 
-        settings: ExportSettings = read(self.settings, user_input)
+        settings: ExportSettings = settings_from(self.settings, user_input)
         folders = [settings.run, *drop_none(settings.data)]
         check_outputs(out, (), (), folders)
         check_writable(out, (), overwrite=user_input["overwrite"])

@@ -60,12 +60,14 @@ def export(material: Material) -> Exported:
 
 
 def _convert_outliers(scores: pa.Table) -> dict[str, pa.Array]:
+    """Return Datalab's columns of outliers; samples that were not searched get the best score."""
     outlierness = scores["outlier_score"].to_numpy()  # nan where it was not looked for
     score = np.where(np.isnan(outlierness), 1.0, 1 / (1 + np.exp(np.minimum(outlierness, 700))))
     return {"is_outlier_issue": pa.array(outlierness > 0), "outlier_score": pa.array(score)}
 
 
 def _near_duplicates(scores: pa.Table) -> dict[str, pa.Array]:
+    """Return Datalab's columns of near-duplicates: of equal inputs, and by the nearest distance."""
     groups: dict[int, list[int]] = {}
     row_groups = scores["duplicate_group"].to_pylist()
     for row, group in enumerate(row_groups):

@@ -42,20 +42,22 @@ def export(material: Material) -> Exported:
     single_labels(material, "label-studio")
     rows = _choose_rows(material)
     key, contents, files, root = _show_samples(material, rows)
-    samples, scores = material.samples, material.scores
+    samples = material.samples
+    scores = material.scores
     origin = material.run.summary.get("origin") or {}
     inputs = {n: v for n, v in origin.get("inputs", {}).items() if v and not n.startswith("data")}
-    typed = labels(samples, np.arange(samples.n_classes)).to_pylist()
-    words = dict(zip(typed, samples.class_names, strict=True))
+    class_labels = labels(samples, np.arange(samples.n_classes)).to_pylist()  # as users gave them
+    name_of_label = dict(zip(class_labels, samples.class_names, strict=True))
     tasks = []
     for row, sample in zip(rows, contents, strict=True):
         score = {name: scores[name][row].as_py() for name in ("id", *OF_LABELS)}
-        p_wrong, is_issue = score["wrong_probability"], score["is_issue"]
+        p_wrong = score["wrong_probability"]
+        is_issue = score["is_issue"]
         label = score["suggested_label"]
         is_other = is_issue
-        if words:
-            is_other = label != typed[samples.y[row]]
-            label = words[label]
+        if name_of_label:
+            is_other = label != class_labels[samples.y[row]]
+            label = name_of_label[label]
         kind = "number"
         if samples.is_classification:
             kind = "choices"
@@ -101,7 +103,8 @@ def _choose_rows(material: Material) -> list[int]:
 def _show_samples(material: Material, rows: list[int]) -> tuple[str, list[Any], Parts, Path | None]:
     """Return the key of samples in tasks, the samples, files of images, and their folder."""
     samples = material.samples
-    if samples.kind == "image" and (paths := image_paths(samples)) is not None:
+    paths = image_paths(samples) if samples.kind == "image" else None
+    if paths is not None:
         inputs = material.run.inputs  # links stay as they are named
         if material.data is None and inputs is not None:
             folder = inputs.data
@@ -114,9 +117,11 @@ def _show_samples(material: Material, rows: list[int]) -> tuple[str, list[Any], 
         if files:
             root = Path(os.path.abspath(material.out))
             return "image", [_url(root / name, root) for name in names], dict(files), root
-    if (texts := shown_texts(samples)) is not None:
+    texts = shown_texts(samples)
+    if texts is not None:
         return "text", [str(texts[row]) for row in rows], {}, None
-    if (table := samples.used_rows) is not None:
+    table = samples.used_rows
+    if table is not None:
         table_rows = table.take(pa.array(rows)).to_pylist()
         words = [{n: str(coalesce(v, "")) for n, v in row.items()} for row in table_rows]
         return "row", words, {}, None
@@ -151,6 +156,7 @@ def _config(key: str, names: Sequence[str]) -> str:
 
 
 def _describe_opening(root: Path | None) -> str:
+    """Return how Label Studio opens the tasks; root: the folder of images, None without any."""
     steps = (
         f"Make a project, paste {CONFIG} under Settings > Labeling Interface > Code, import "
         f"{TASKS}. Export it as JSON when done and give that file to datassay apply."

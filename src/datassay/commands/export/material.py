@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Parts = dict[str, pa.Table | str | Callable[[Path], object]]
 LARGEST_SIDE = 1024  # pixels of an image that is written
 
+# Columns of scores that an export of single labels needs.
 OF_LABELS = ("is_issue", "wrong_probability", "suggested_label")
 
 
@@ -115,6 +116,7 @@ class Material:
     def _in_order(
         self, train: SampleSet, val: SampleSet | None
     ) -> tuple[SampleSet, SampleSet | None]:
+        """Return both; raise unless the training samples are in the order of the scores."""
         if train.ids.tolist() != self.scores["id"].to_pylist():
             raise DataError(
                 f"{self.run.folder} must have a score for each training sample, in their order; "
@@ -173,11 +175,14 @@ def own_columns(samples: SampleSet) -> dict[str, Any]:
     Returns:
         Column name → [n] values.
     """
-    if samples.kind == "image" and (contents := images(samples, range(len(samples)))):
-        return {"image": pa.array([{"bytes": png} for png in contents])}
-    if (texts := shown_texts(samples)) is not None:
+    pictures = images(samples, range(len(samples))) if samples.kind == "image" else []
+    if pictures:
+        return {"image": pa.array([{"bytes": png} for png in pictures])}
+    texts = shown_texts(samples)
+    if texts is not None:
         return {"text": pa.array([str(text) for text in texts])}
-    if (rows := samples.used_rows) is not None:
+    rows = samples.used_rows
+    if rows is not None:
         return {name: rows[name] for name in rows.column_names}
     return {name: pa.array(values) for name, values in plain_columns(samples).items()}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from datassay.collect.settings import Computing, check_device_name, check_engine
-from datassay.commands.command import Command, read
+from datassay.commands.command import Command, settings_from
 from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, check_weights, number_or
 from datassay.commands.shell import err_console, out_console
 from datassay.optional import drop_none
@@ -86,7 +86,7 @@ class _Index(Command):
         self.check_first({**user_input, "queries": user_input["append"]})
         from datassay.commands.terminal import ProgressDisplay  # slow to import, as the job is
 
-        settings = read(self.settings, user_input)
+        settings = settings_from(self.settings, user_input)
         job = self.module("job")
         job.check_settings(settings)
         train, val = self.loaded({**user_input, "queries": settings.append})

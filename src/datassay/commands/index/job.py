@@ -26,9 +26,9 @@ from datassay.score.index.opening import open_index
 from datassay.score.index.plan import index_plan
 from datassay.store.location import redact
 
-QUERIES = 1000  # that the plan tells the time of
+QUERIES = 1000  # number of queries whose time the plan gives
 GOOD = 0.95  # correlation with exact effects that an index should reach
-# What is settled when an index is made.
+# Settings that an index is made with; what is appended takes them over.
 SETTLED = (
     *("loss", "curvature", "damping", "temperature", "weight_decay", "parameters"),
     *("bytes_per_sample", "precision"),
@@ -61,15 +61,15 @@ def run(
     engine = engine_named(settings.engine, workers=settings.workers, address=settings.address)
     if settings.append is not None:
         assert val is not None, "what is to be appended was read"
-        result = open_index(settings.location, model, device=settings.device)
-        result.append(val, engine=engine, progress=progress)
-        return Built(result, len(val), time.perf_counter() - started, 0, choice)
+        opened = open_index(settings.location, model, device=settings.device)
+        opened.append(val, engine=engine, progress=progress)
+        return Built(opened, len(val), time.perf_counter() - started, 0, choice)
     options = _options(settings, train)
-    result = index(model, train, settings.location, engine=engine, progress=progress, **options)
+    new_index = index(model, train, settings.location, engine=engine, progress=progress, **options)
     left_out = 0
     if val is not None and val.split_off:
         left_out = len(val)
-    return Built(result, 0, time.perf_counter() - started, left_out, choice)
+    return Built(new_index, 0, time.perf_counter() - started, left_out, choice)
 
 
 def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
@@ -87,6 +87,12 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
     fits = "fits" if plan.fits else "does NOT fit"
     initial = INITIAL.format(text_if(plan.fidelity, "; what rows keep may"))
     shares = [f"{size:,} bytes {share:.3f}" for size, share in plan.fidelity.items()]
+    fidelity = []
+    if shares:
+        fidelity = [
+            f"Correlation with exact effects, the share of their use that is kept: "
+            f"{', '.join(shares)} (--bytes-per-sample)."
+        ]
     return [
         *block_table(plan.block, plan.size, columns),
         f"{count(plan.n_samples, 'sample')} of {plan.bytes_per_sample:,} bytes: "
@@ -97,11 +103,7 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
         f"{plan.query_seconds(QUERIES):.2g} s for {QUERIES:,} queries; "
         f"{plan.peak_bytes / 1e9:.2f} GB besides the program, which {fits} in the "
         f"{plan.free_bytes / 1e9:.1f} GB free. Nothing was written.",
-        *[
-            f"Correlation with exact effects, the share of their use that is kept: "
-            f"{', '.join(shares)} (--bytes-per-sample)."
-        ]
-        * bool(shares),
+        *fidelity,
         *([initial] if settings.weights is None else []),
     ]
 
@@ -112,6 +114,7 @@ def check_settings(settings: IndexSettings) -> None:
 
 
 def _load_network(settings: IndexSettings, train: SampleSet) -> nn.Module:
+    """Return the network at its trained weights, or as initialised where a plan has none."""
     files = ()
     if settings.weights is not None:
         files = (settings.weights,)
@@ -121,46 +124,48 @@ def _load_network(settings: IndexSettings, train: SampleSet) -> nn.Module:
 
 def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
     """Return a verdict on the index, a table of two columns, warnings, and what to type next."""
-    result = built.index
-    interval = built.index.fidelity
+    opened = built.index
+    interval = opened.fidelity
     rows = {}
-    if result.appended:
-        rows["came after the curvature was fitted"] = percent(round(result.appended, 3))
+    if opened.appended:
+        rows["came after the curvature was fitted"] = percent(round(opened.appended, 3))
     rows |= {
-        "bytes per sample": f"{result.bytes_per_sample:,}",
-        "correlation with exact effects": correlation(result),
+        "bytes per sample": f"{opened.bytes_per_sample:,}",
+        "correlation with exact effects": correlation(opened),
         "seconds": f"{built.seconds:.1f}",
     }
     table = Table("what", Column("how much", justify="right"), show_header=False)
     for name, figure in rows.items():
         table.add_row(name, figure)
-    message = (
-        f"Without {count(built.left_out, 'sample')} split off DATA, which datassay explain asks "
-        "about; --val-fraction 0 keeps them in."
-    )
+    notes = []
+    if built.left_out:
+        notes = [plain_text(
+            f"Without {count(built.left_out, 'sample')} split off DATA, which datassay explain "
+            "asks about; --val-fraction 0 keeps them in."
+        )]  # fmt: skip
     warnings = list(built.warnings)
     if interval is not None and interval["high"] < GOOD:
         warnings.append(
             f"its effects follow exact ones at {interval['mean']:.2f} only; a larger "
             "--bytes-per-sample keeps more, and --plan says how much."
         )
-    message = [plain_text(message)] * bool(built.left_out)
     options = ("--model", settings.model, "--weights", str(settings.weights))
-    options += ("--index", redact(result.location))
+    options += ("--index", redact(opened.location))
     explain = type_command({"Command": settings.command}, "explain", *options)
     return [
-        _verdict(built), table, *message, *warning_lines([*warnings, *result.warnings]),
-        f"Index: {redact(result.location)}", *[f"Next: {explain}"] * bool(explain),
+        _verdict(built), table, *notes, *warning_lines([*warnings, *opened.warnings]),
+        f"Index: {redact(opened.location)}", *([f"Next: {explain}"] if explain else []),
     ]  # fmt: skip
 
 
 def _verdict(built: Built) -> str:
     """Return how many samples the index answers for, and how well."""
-    result, interval = built.index, built.index.fidelity
-    holds = f"The index holds {count(len(result), 'sample')}"
+    interval = built.index.fidelity
+    content = f"The index holds {count(len(built.index), 'sample')}"
     if built.added:
-        holds += f", {built.added:,} of them new"
+        content += f", {built.added:,} of them new"
     if interval is None:
-        return f"{holds}; too few to tell whether its effects follow exact ones."
+        return f"{content}; too few to tell whether its effects follow exact ones."
     roughly = text_if(interval["high"] < GOOD, "roughly ")
-    return f"{holds}; its effects {roughly}follow exact ones (correlation {interval['mean']:.2f})."
+    correlation_words = f"(correlation {interval['mean']:.2f})"
+    return f"{content}; its effects {roughly}follow exact ones {correlation_words}."

@@ -22,7 +22,7 @@ from datassay.score.compare.consensus import Consensus, RunScores, consensus
 
 NEEDED = ("id", "label", "suggested_label", "information", "label_issue_score", "is_issue")
 NUMBERS = {"information": pa.float64(), "label_issue_score": pa.float64(), "is_issue": pa.bool_()}
-# Where more labels than this differ, the ids likely name other samples.
+# If a larger share of labels differs between runs, their ids likely name different samples.
 UNLIKE = 0.5
 
 # What a run was, in the order to show; the rest of its facts are of its own page.
@@ -93,7 +93,7 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
     pairs = list(zip(tables, joined.positions, strict=True))
     labels = np.stack([_labels(table)[positions] for table, positions in pairs])
     suggested = np.stack([_format_labels(table["suggested_label"])[rows] for table, rows in pairs])
-    # What most of the runs that suspect a label suggest instead, the first of several.
+    # What most of the runs that suspect a label suggest instead; of equally many the first.
     suggestions = (suggested[joined.is_issue[:, c], c].tolist() for c in range(len(joined.ids)))
     majority = [Counter(s).most_common(1)[0][0] if s else "" for s in suggestions]
     table = tables[0]
@@ -129,6 +129,7 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
 
 
 def _scores(folder: Path) -> pa.Table:
+    """Read a run's scores; raise where a needed column is missing or has no value in some row."""
     table = read_scores(folder)
     path = folder / SCORES
     check_columns(folder, table, NEEDED)

@@ -59,12 +59,15 @@ def page(findings: ConsensusFindings) -> Page:
 
 def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
     """Return how many labels runs suspect, how right that is, and how many changed."""
-    is_wrong, changed = findings.is_wrong, findings.relabelled
+    is_wrong = findings.is_wrong
+    changed = findings.relabelled
     by_all = findings.votes == len(findings.runs)
     by_some = findings.votes > 0
-    wrong_of_all = wrong_of_some = None
+    wrong_of_all = None
+    wrong_of_some = None
     if is_wrong is not None and by_all.any():
-        wrong_of_all, wrong_of_some = is_wrong[by_all].mean(), is_wrong[by_some].mean()
+        wrong_of_all = is_wrong[by_all].mean()
+        wrong_of_some = is_wrong[by_some].mean()
     is_issue_first, is_issue_last = findings.consensus.is_issue[[0, -1]]
     return {
         "n_all": int(by_all.sum()),
@@ -90,6 +93,7 @@ def _agreement_numbers(findings: ConsensusFindings) -> dict[str, Any]:
     upper = np.where(np.triu(np.ones_like(correlations, bool), 1), correlations, np.inf)
     i, j = (int(k) for k in np.unravel_index(upper.argmin(), upper.shape))
     has_seeds = all("Seed" in run.facts for run in findings.runs)
+    # Runs that differ in nothing but their seed differ by chance.
     by_chance = has_seeds and set(findings.unlike) <= {"Seed"} and not findings.relabelled.any()
     return {
         "mean": mean_pair(correlations),
@@ -101,11 +105,11 @@ def _agreement_numbers(findings: ConsensusFindings) -> dict[str, Any]:
 
 def first_to_check(findings: ConsensusFindings) -> np.ndarray:
     """Return positions of suspects, most votes first, then by mean rank of the issue score."""
-    score = findings.consensus.issue_score
-    voted = findings.votes
+    score = findings.consensus.issue_score  # [r, c]
+    votes = findings.votes
     ranks = score.argsort(1, kind="stable").argsort(1, kind="stable").mean(0)
-    order = np.lexsort((-ranks, -voted))
-    return order[voted[order] > 0]
+    order = np.lexsort((-ranks, -votes))
+    return order[votes[order] > 0]
 
 
 def _runs(findings: ConsensusFindings) -> Table:
@@ -120,16 +124,16 @@ def _runs(findings: ConsensusFindings) -> Table:
 
 
 def _votes(findings: ConsensusFindings) -> Table:
-    """Return how many labels so many runs suspect, most votes first, and how many are wrong."""
+    """Return a table of how many labels 0 to r runs suspect, and how many of these are wrong."""
     is_wrong = findings.is_wrong
     rows = []
-    for k, inside in reversed(list(enumerate(findings.voted))):
-        cells = (f"{int(inside.sum()):,}",)
+    for k, has_k_votes in reversed(list(enumerate(findings.voted))):
+        cells = (f"{int(has_k_votes.sum()):,}",)
         if is_wrong is not None:
             percentage = ""
-            if inside.any():
-                percentage = f" ({share(is_wrong[inside].mean())})"
-            cells += (f"{int(is_wrong[inside].sum()):,}{percentage}",)
+            if has_k_votes.any():
+                percentage = f" ({share(is_wrong[has_k_votes].mean())})"
+            cells += (f"{int(is_wrong[has_k_votes].sum()):,}{percentage}",)
         rows.append(Row(count(k, "run") if k else "no run", cells))
     columns = ("suspected by", "samples", *([] if is_wrong is None else ["really wrong"]))
     return Table("Votes", columns, tuple(rows), in_terminal=True)

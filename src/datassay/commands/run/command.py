@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from datassay.commands.command import PAGE, Command, read
+from datassay.commands.command import PAGE, Command, settings_from
 from datassay.commands.inputs import (
     DataInputs,
     NoiseInputs,
@@ -53,12 +53,13 @@ class _Run(Command):
         if plugin_names("scores"):
             from datassay.score.registry import further_scores
 
-            added = [f"{s.name}: {s.help} {s.columns}".strip() for s in further_scores()]
-            lines += ["Scores that installed packages add:", *added]
-        if names := plugin_names("actions"):
-            added = plugins("actions")
+            lines += ["Scores that installed packages add:"]
+            lines += [f"{s.name}: {s.help} {s.columns}".strip() for s in further_scores()]
+        names = plugin_names("actions")
+        if names:
+            kinds = plugins("actions")
             lines += ["Actions that installed packages add:"]
-            lines += [f"{added[name].name}: {added[name].help}" for name in names]
+            lines += [f"{kinds[name].name}: {kinds[name].help}" for name in names]
         return "\n\n".join(lines)
 
     def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,8 +67,8 @@ class _Run(Command):
         from datassay.commands.finished import origin_of, with_roles, with_unscored
         from datassay.commands.terminal import ProgressDisplay
 
-        inputs = read(DataInputs, user_input)
-        noise = read(NoiseInputs, user_input)
+        inputs = settings_from(DataInputs, user_input)
+        noise = settings_from(NoiseInputs, user_input)
         if user_input.get("before"):
             arguments, inputs = self._load_after_review(user_input, inputs)
         else:
@@ -76,17 +77,19 @@ class _Run(Command):
                 train = with_unscored(train, val)
             arguments = {"train": with_noise(train, noise, user_input["seed"]), "val": val}
         roles = with_roles({"target": inputs.target, "ids": inputs.ids}, arguments["train"])
-        # Now: a model's code may go elsewhere.
+        # Before a model is built, whose code may change the current folder.
         arguments["origin"] = origin_of(replace(inputs, **roles), noise)
         if user_input.get("plan"):
             return arguments
         from datassay.commands.run.job import with_adversarial
         from datassay.commands.run.steps.plan import long_wait
 
-        settings = read(self.settings, user_input)
-        if wait := long_wait(arguments["train"], arguments["val"], settings):
+        settings = settings_from(self.settings, user_input)
+        wait = long_wait(arguments["train"], arguments["val"], settings)
+        if wait:
             logging.getLogger(__name__).warning(wait)
-        if share := user_input.get("adversarial"):
+        share = user_input.get("adversarial")
+        if share:
             # The network that these inputs fool learns the labels as they were.
             with ProgressDisplay(err_console) as progress:
                 fooled = with_adversarial(train, settings, share, user_input["epsilon"], progress)  # pyrefly: ignore[unbound-name] (not with before)
@@ -164,7 +167,7 @@ class _Summarize(Command):
 
     def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
         """Return the samples, and the settings by which the network is trained."""
-        return {**super().arguments(user_input), "training": read(RunSettings, user_input)}
+        return {**super().arguments(user_input), "training": settings_from(RunSettings, user_input)}
 
     def write(self, results: Any, out: Path, *, overwrite: bool = False) -> tuple[Page, Path]:
         """Write both files; return the page, which is only printed, and the first file's path."""
@@ -284,6 +287,6 @@ def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | N
     from datassay.report.html import render
     from datassay.store.outputs import write_pages
 
-    built = page(findings, str(out))
-    parts = {**files(findings, built), **(further or {}), PAGE: render(built)}
+    run_page = page(findings, str(out))
+    parts = {**files(findings, run_page), **(further or {}), PAGE: render(run_page)}
     return write_pages(parts, out, job=FILES)

@@ -16,8 +16,8 @@ from datassay.score.labels.sources import LabelSources
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-# Beside fewer samples everything informs more; a sample counts as stood in for where its own gain
-# is so many times that of the median sample.
+# A sample informs more beside fewer others. Others stand in for it where its information grows by
+# so many times the growth of the median sample.
 FACTOR = 3.0
 
 
@@ -43,19 +43,20 @@ def sources_figure(sources: LabelSources) -> Figure:
 
 
 def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:
-    """Find the samples that inform little only because others stand in for them.
+    """Return the samples that inform little only because others stand in for them.
 
     Returns:
-        The rank correlation of both informations, and positions of those samples, the largest gain
-        first.
+        The rank correlation of information beside all samples and beside random subsets; then
+        positions of those samples, the largest growth first.
     """
     assert findings.average is not None
     information = findings.information.information
     average = findings.average.information
-    mask = (information > 0) & (average > 0)
-    gain = np.where(mask, average, 1.0) / np.where(mask, information, 1.0)
+    informs = (information > 0) & (average > 0)
+    growth = np.where(informs, average, 1.0) / np.where(informs, information, 1.0)
     limit = np.inf
-    if mask.any():
-        limit = FACTOR * np.median(gain[mask])
-    order = np.argsort(-gain, kind="stable")
-    return float(rank_correlation(information, average)), order[(mask & (gain > limit))[order]]
+    if informs.any():
+        limit = FACTOR * np.median(growth[informs])
+    order = np.argsort(-growth, kind="stable")
+    has_stand_ins = informs & (growth > limit)
+    return float(rank_correlation(information, average)), order[has_stand_ins[order]]

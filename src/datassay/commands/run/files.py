@@ -47,7 +47,7 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
 
 
 def summary(findings: Findings, page: Page) -> dict[str, object]:
-    """Return what summary.json holds, beside arrays and numbers that are not finite."""
+    """Return what summary.json holds; `standard_json` then makes it plain."""
     f = findings
     data_issues = findings.data_issues
     pairs = findings.pairs
@@ -110,6 +110,7 @@ def _counts(findings: Findings) -> dict[str, object]:
 
 
 def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
+    """Return a curve's mean and deviation over seeds, per ranking; None without a curve."""
     if curve is None:
         return None
     n_seeds = curve.score.shape[2]

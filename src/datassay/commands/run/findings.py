@@ -29,7 +29,7 @@ from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.sample_information import SampleInformation
 
 PENDING = "Actions were not yet measured when this page was written: reload it after the run."
-# Results with a row per sample, in the samples' order.
+# Results with a row per sample, which must be in the samples' order.
 ALIGNED = (
     "information", "issues", "leave_one_out", "attribution", "influence", "baselines", "average",
     "data_issues",
@@ -52,10 +52,10 @@ class Findings:
         attribution: effect of each sample on each validation sample; None where it was not asked
             for.
         attribution_at: "start", in the linearised network, or "trained", at the trained ones.
-        query_outputs: [m, k]: what the network trained on all samples says of the queries. Of the
-            linearised one in its output unit; of the trained ones probabilities of classes, or
-            targets. None as attribution.
-        influence: moments of each sample's influence on the others; None where it says nothing.
+        query_outputs: [m, k], for the queries: outputs of the linearised network, or, where the
+            attribution is at the trained ones, their probabilities of classes, or targets. None
+            where attribution is.
+        influence: moments of each sample's influence on the others; None where it is not defined.
         average: information given random subsets; None where none were asked for.
         data_issues: what is wrong besides the labels; None where that was not looked for.
         groups: "class" and "source" → information summed up by it, where there are two or more.
@@ -65,8 +65,8 @@ class Findings:
         projection_quality: rank correlations with exact scores by number of features; None where
             none was asked for.
         pairs: each sample with the one most like it; None where none were asked about.
-        check: some samples' changes beside those of really retraining without them; None where
-            none was asked for.
+        check: for some samples the changes that were computed, beside those of retraining without
+            them; None where none was asked for.
         baselines: loss and margin of trained networks; None where none was trained.
         removal_curve: what removing samples costs; None where it was not measured.
         facts: what was run and on what, name to value, in the order to show.

@@ -67,9 +67,9 @@ def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
     """Choose at most 400 samples to show; return position → names of the views that show it.
 
     Returns:
-        The suspected label errors of highest score (see `to_check`) come first, then each class's
-        most and least informative sample, then each class's second ones, and so on, until the
-        gallery is full. A class's most and least informative samples never overlap.
+        Most informative first. The suspected label errors of highest score (see `to_check`) are
+        taken first, then each class's most and least informative sample, then each class's second
+        ones, and so on, until the gallery is full. No sample is both most and least informative.
     """
     samples = findings.samples
     information = findings.information.information
@@ -80,13 +80,13 @@ def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
         per_class = 5 * PER_CLASS
         classes = np.zeros(len(samples), int)
     ranked = []
-    for index in np.unique(classes):
-        inside = np.flatnonzero(classes == index)
-        ranking = inside[np.argsort(-information[inside], kind="stable")]
+    for c in np.unique(classes):
+        members = np.flatnonzero(classes == c)
+        ranking = members[np.argsort(-information[members], kind="stable")]
         informative = ranking[: min(per_class, (len(ranking) + 1) // 2)]
         uninformative = ranking[::-1][: min(per_class, len(ranking) // 2)]
-        ranked += [(rank, index, int(i), "most") for rank, i in enumerate(informative)]
-        ranked += [(rank, index, int(i), "least") for rank, i in enumerate(uninformative)]
+        ranked += [(rank, c, int(i), "most") for rank, i in enumerate(informative)]
+        ranked += [(rank, c, int(i), "least") for rank, i in enumerate(uninformative)]
     ranked.sort(key=lambda entry: entry[:2])  # stable: "most" stays before "least"
     views = {int(i): ["issues"] for i in to_check(findings)[:N_ISSUES]}
     for _, _, position, view in ranked:
@@ -96,35 +96,37 @@ def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
 
 
 def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
-    samples, issues = findings.samples, findings.issues
+    """Return a sample's card: label, suggestion, information, and how likely it is wrong."""
+    samples = findings.samples
+    issues = findings.issues
     information = float(findings.information.information[i])
     score = float(issues.score[i])
     p_wrong = float(issues.known_probability[i])
     chance = f"{rough_percent(p_wrong).removeprefix('about ')} likely wrong"
     texts = sample_texts(samples, i)
-    suspect = bool(issues.is_issue[i])
+    is_suspect = bool(issues.is_issue[i])
+    extra_figures = ()
     if findings.has_several_labels:
         texts |= {"label": labels_given(samples.y[i], samples.target_names), "truth": ""}
         suggested = labels_given(issues.suggested_label[i], samples.target_names)
-        fit = ()
     else:
         suggested = label_text(samples.class_names, issues.suggested_label[i])
-        fit = ()
         if not samples.is_classification:
-            fit = ((f"fit {suggested}", "held-out fit"),)
+            extra_figures = ((f"fit {suggested}", "held-out fit"),)
         if i in issues.cells:
-            fit = ((issues.cells[i], "input that looks wrong"),)
-    differs = suggested != texts["label"] and (samples.is_classification or suspect)
+            extra_figures = ((issues.cells[i], "input that looks wrong"),)
+    differs = suggested != texts["label"] and (samples.is_classification or is_suspect)
     return Card(
         **texts,
         drawing=drawing,
         suggested=text_if(differs, suggested),
         figures=(
             (times_median(information, findings), "information, compared with the median sample"),
-            ("wrong, or its group differs" if p_wrong != p_wrong else chance, "label issue"),
-            *fit,
+            # NaN: only other groups contradict the label.
+            ("wrong, or its group differs" if np.isnan(p_wrong) else chance, "label issue"),
+            *extra_figures,
         ),
-        verdict=text_if(suspect, "suspect label"),
+        verdict=text_if(is_suspect, "suspect label"),
         views=views,
         keys={"information": information, "score": float(np.nan_to_num(score))},
     )
@@ -139,6 +141,7 @@ def times_median(information: float, findings: Findings) -> str:
 
 
 def _note(findings: Findings, n_shown: int) -> str:
+    """Return the gallery's note: how many samples are drawn, and which."""
     n = len(findings.samples)
     n_suspects = min(N_ISSUES, len(to_check(findings)))
     scope = "of all"
@@ -165,7 +168,9 @@ def pair_cards(findings: Findings) -> tuple[tuple[CardPair, ...], tuple[CardPair
 
 
 def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
-    pairs, samples = findings.pairs, findings.samples
+    """Return the cards of pair q, with the information of each and of both together."""
+    pairs = findings.pairs
+    samples = findings.samples
     assert pairs is not None
     card_a, card_b = (
         Card(
@@ -187,7 +192,8 @@ def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
 
 def predictions(findings: Findings) -> Predictions:
     """Return the network's predictions of the queries, and the effects on them."""
-    attribution, outputs = findings.attribution, findings.query_outputs
+    attribution = findings.attribution
+    outputs = findings.query_outputs
     assert attribution is not None and outputs is not None
     return Predictions(
         samples=findings.samples,
@@ -205,11 +211,11 @@ def build_review(findings: Findings) -> Reviewed:
     samples = findings.samples
     issues = findings.issues
     origin = findings.origin
-    result = findings.data_issues
+    data_issues = findings.data_issues
     near_duplicates = {}
-    if result is not None:
-        pairs = [pair.ids for pair in result.pairs if not any(pair.in_validation)]
-        near_duplicates = near_duplicates_of(samples.ids, result.duplicate_group, pairs)
+    if data_issues is not None:
+        pairs = [pair.ids for pair in data_issues.pairs if not any(pair.in_validation)]
+        near_duplicates = near_duplicates_of(samples.ids, data_issues.duplicate_group, pairs)
     return Reviewed(
         samples=samples,
         suggested=issues.suggested_label,

@@ -75,7 +75,7 @@ from datassay.store.location import FEATURES, RETRAINED, inside, is_local, redac
 from datassay.store.results import ResultStore
 from datassay.train.fitter import taken_network
 
-# Of the seconds that a budget by the clock leaves, for the removal curve: actions decide.
+# Share of a budget by the clock that the removal curve may take: actions, which decide, come after.
 CURVE_SHARE = 0.35
 
 
@@ -119,8 +119,8 @@ def run(
     settings = choice.settings
     early_checks = checked_ahead(train, val)
     release_memory()
-    is_alone = settings.estimator is not None  # an ensemble that is not fitted has no length
-    with nullcontext() if is_alone else judge_in_background(train, settings.seed) as judges:
+    has_estimator = settings.estimator is not None  # which judges alone; its truth may be an error
+    with nullcontext() if has_estimator else judge_in_background(train, settings.seed) as judges:
         lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
         n = len(train)
@@ -132,15 +132,15 @@ def run(
         with within_memory(lin.form):
             results = compute_scores(scores(), early_context)
     context = replace(context, results=results)
-    removals, issues = results["removals"], results["label_issues"]
+    removals = results["removals"]
+    issues = results["label_issues"]
+    facts = _facts(train, val, settings, lin, removals.leave_one_out, model)
+    facts |= noise_facts(train)
     replaced = None
     if adversarial is not None:
         replaced = adversarial.replaced
-    facts = _facts(train, val, settings, lin, removals.leave_one_out, model)
-    facts |= noise_facts(train)
-    if adversarial is not None:
         facts["Adversarial samples"] = (
-            f"{adversarial.replaced.sum():,} inputs were replaced on purpose; the step fools a "
+            f"{replaced.sum():,} inputs were replaced on purpose; the step fools a "
             f"trained network on {percent(round(adversarial.success, 3))} of what it got right"
         )
     facts |= choice.facts | score_facts(issues, results["influence"])
@@ -175,29 +175,31 @@ def run(
         findings = replace(findings, **joint_information(context))
     net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
-    is_timed = user.budget is not None and not at_trained  # whose effects need networks
+    is_timed = user.budget is not None and not at_trained  # effects there need networks anyway
     end = math.inf
     if is_timed:
         end = started + (user.budget or 0.0)
     timed = replace(context, progress=in_time(progress))
     with until(end):
-        pace = 1.0
+        seconds_per_nominal = 1.0
         if is_timed and user.budget and config.curve_seeds:
-            pace = slowness(net, train)
-        seconds = CURVE_SHARE * (end - time.perf_counter()) / pace
-        networks = _retrain(net, timed, _with_budget(config, seconds))
-        acts = _acts(net, timed, _with_budget(config, (end - time.perf_counter()) / pace))
-    effects = removals.attribution, removals.query_outputs
+            seconds_per_nominal = slowness(net, train)
+        curve_seconds = CURVE_SHARE * (end - time.perf_counter()) / seconds_per_nominal
+        networks = _retrain(net, timed, _with_budget(config, curve_seconds))
+        acts_seconds = (end - time.perf_counter()) / seconds_per_nominal
+        acts = _acts(net, timed, _with_budget(config, acts_seconds))
+    attribution = removals.attribution
+    query_outputs = removals.query_outputs
     if at_trained and networks.networks is not None:
-        effects = trained_effects(model, networks.networks, context)
+        attribution, query_outputs = trained_effects(model, networks.networks, context)
     check = check_of(model, context)
     before = None
     if earlier is not None:
         before = before_after(earlier, train, val, issues, user, progress)
     return replace(
         findings,
-        attribution=effects[0],
-        query_outputs=effects[1],
+        attribution=attribution,
+        query_outputs=query_outputs,
         check=check,
         baselines=networks.baselines,
         removal_curve=networks.curve,
@@ -205,7 +207,7 @@ def run(
         before=before,
         facts=facts
         | networks.facts
-        | (_list_cuts(networks, acts, user) if is_timed else {})
+        | (_budget_cuts_fact(networks, acts, user) if is_timed else {})
         | {"Seconds": f"{time.perf_counter() - started:.1f}"},
         warnings=findings.warnings + check_warning(check),
     )
@@ -216,7 +218,8 @@ def _warnings(
     results: Mapping[str, Any], origin: Origin | None,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return what a reader has to know of the samples, in the order in which it is shown."""
-    issues, data_issues = results["label_issues"], results["data_issues"]
+    issues = results["label_issues"]
+    data_issues = results["data_issues"]
     warnings = list(train.warnings)
     if settings.weights is not None:
         warnings += weights_choice(settings.weights, model)
@@ -247,10 +250,12 @@ def _acts(model: nn.Module, context: Context, settings: RunSettings) -> ActionTa
         return None
 
 
-def _list_cuts(networks: RetrainedNetworks, acts: object, settings: RunSettings) -> dict[str, str]:
+def _budget_cuts_fact(
+    networks: RetrainedNetworks, acts: object, settings: RunSettings
+) -> dict[str, str]:
     """Return the fact that says what a budget by the clock left out; {} where nothing."""
-    is_short = BUDGET in networks.facts or not networks.facts
-    if not (settings.budget and settings.curve_seeds and is_short):
+    was_cut_short = BUDGET in networks.facts or not networks.facts
+    if not (settings.budget and settings.curve_seeds and was_cut_short):
         return {}
     cuts = []
     if networks.curve is None:
@@ -259,7 +264,7 @@ def _list_cuts(networks: RetrainedNetworks, acts: object, settings: RunSettings)
         cuts.append("the actions")
     if cuts:
         text = f"{' and '.join(cuts)} left out"
-    else:
+    else:  # networks without a fact have no curve, which is a cut
         text = networks.facts[BUDGET].partition(":")[0]
     return {BUDGET: f"{text}: the {settings.budget:g} s of --budget, since the start, were over"}
 
@@ -272,7 +277,7 @@ def plan_lines(
 
 
 def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> RetrainedNetworks:
-    """Train the networks that the budget pays for; return them and the removal curve."""
+    """Return the networks that the budget pays for, trained, and the removal curve."""
     if not settings.curve_seeds:
         return RetrainedNetworks()
     train = context.train
@@ -285,7 +290,7 @@ def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> Retra
     store = None
     if location is not None and is_local(location):  # beside the features, on a local path only
         store = ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
-    models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
+    models = [model, *(starting_network(train, settings, k) for k in range(1, seeds))]
     try:
         result = retrained_networks(models, context, store, settings.estimator, settings.model)
     except OutOfTime:
@@ -325,6 +330,16 @@ def collect_run(
     )
 
 
+def _noise_words(settings: RunSettings) -> str:
+    """Return the noise that information is measured by: its size, and that of SGD's batches."""
+    words = []
+    if settings.smoothing not in OF_SGD:
+        words.append(f"σ = {settings.sigma:g}")
+    if settings.batch_size is not None:
+        words.append(f"batches of {settings.batch_size}")
+    return ", ".join(words)
+
+
 def _facts(
     train: SampleSet,
     val: SampleSet | None,
@@ -333,9 +348,10 @@ def _facts(
     loo: LeaveOneOut,
     model: nn.Module,
 ) -> dict[str, str]:
-    run_ = loo.run
+    """Return the page's facts: samples, model, training, Jacobian, seed; in the order shown."""
+    training = loo.run
     form = lin.form
-    products = lin.form.products.precision
+    products = form.products.precision
     estimator_facts = {}
     approximated = {}
     precision = "float64"
@@ -351,18 +367,18 @@ def _facts(
     start = "initial weights"
     if settings.weights is not None:
         start = f"weights from {weights_source(settings.weights, model)}"
-    time_ = "until converged"
-    if run_.kind != "converged":
-        time_ = f"{run_.steps:,} steps"
+    duration = "until converged"
+    if training.kind != "converged":
+        duration = f"{training.steps:,} steps"
     facts = {
         **data_facts(train, val),
         **model_facts(
             settings.model, f"{settings.model}, {form.n_parameters:,} parameters, at {start}"
         ),
-        "Linearised training": f"{run_.kind}, {time_}, {settings.reduction} loss, "
+        "Linearised training": f"{training.kind}, {duration}, {settings.reduction} loss, "
         f"weight decay {settings.weight_decay:g}",
-        "Step size": f"{run_.step:.3g} (sum loss); η·λ_max = "
-        f"{run_.step * loo.largest_eigenvalue:.3g}",
+        "Step size": f"{training.step:.3g} (sum loss); η·λ_max = "
+        f"{training.step * loo.largest_eigenvalue:.3g}",
         "Jacobian": f"{form.summary}, rank {loo.rank:,}; {form.reason}",
         "Same Jacobian": " ".join(f"--{n} {v or 'none'}" for n, v in form.options.items()),
         **approximated,
@@ -372,9 +388,7 @@ def _facts(
         **weights_facts(model),
     }
     if settings.smoothing != "functional":
-        noise = [f"σ = {settings.sigma:g}"] * (settings.smoothing not in OF_SGD)
-        noise += [f"batches of {settings.batch_size}"] * (settings.batch_size is not None)
-        facts["Information"] = f"{settings.smoothing} smoothing, {', '.join(noise)}"
+        facts["Information"] = f"{settings.smoothing} smoothing, {_noise_words(settings)}"
     if form.mixtures and form.n_outputs > MOST_COLUMNS:
         facts["Changes"] = f"summed over {MOST_COLUMNS} random mixtures of outputs, within 18 %"
     if settings.store is not None:

@@ -84,13 +84,13 @@ def _warn_of_classes(train: SampleSet, issues: LabelIssues | None, keep: KeepSet
         return []
     warnings = []
     for c in suspected_classes(train.y, issues):
-        mask = issues.to_try & (train.y == c)
+        is_suspect = issues.to_try & (train.y == c)
         n = int((train.y == c).sum())
-        suspects = int(mask.sum())
-        stay = int(mask[keep.keep].sum())
+        n_suspects = int(is_suspect.sum())
+        n_kept = int(is_suspect[keep.keep].sum())
         warnings.append(
-            f"of class {shortened(train.class_names[c])} {suspects:,} of {n:,} labels are "
-            f"suspected, more than a third; {stay:,} of them are kept so that the class keeps at "
+            f"of class {shortened(train.class_names[c])} {n_suspects:,} of {n:,} labels are "
+            f"suspected, more than a third; {n_kept:,} of them are kept so that the class keeps at "
             f"least {percent(LEAST_SHARE)} of its share. Such a class is rather hard than wrong."
         )
     return warnings

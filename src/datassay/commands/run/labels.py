@@ -1,30 +1,91 @@
-"""What a run finds in its labels: which to look at first, and by which noise they are wrong."""
+"""What a run finds in its labels: how many are wrong, which to look at first, by which noise."""
 
 from dataclasses import asdict
 
 import numpy as np
 
 from datassay.commands.run.findings import Findings
-from datassay.optional import map_optional, text_if
+from datassay.optional import inflect, map_optional, text_if
 from datassay.report.advice import Advice
+from datassay.report.wording import count, rough_percent
 from datassay.results import result
+from datassay.score.checks.columns import leaking_columns
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.issues import FEWEST
 from datassay.score.labels.noise import LabelNoise
 from datassay.score.labels.sources import LabelSources
 
-LEAST_SHARE = 0.005  # Smaller confusions are not told.
+LEAST_SHARE = 0.005  # of a class's samples: smaller confusions are not listed
 MOST_KEPT, MOST_CLASSES = 100, 50
+NEARLY = 1.25  # up to so many times as many labels as were named are called the same ones
+FEW = 0.02  # share of labels that may be wrong without being mentioned
 
 
 @result
 class Confusion:
-    """Labels of one class that are given as another."""
+    """How often labels of one class are given as another."""
 
     true: str  # name of the true class; of several labels the label's own
     # Name of the class that is given; of several labels whether it is missing or not due.
     given: str
     share: float  # of that class's samples
+
+
+@result
+class Labels:
+    """The estimates of wrong labels; at least `low` and at most `high` are wrong."""
+
+    n: int
+    n_flagged: int  # probably wrong
+    n_review: int  # those, and others that are worth a look
+    n_tried: int  # likelier wrong than right: what correcting and removing were measured on
+    low: int
+    high: int
+    noun: str = "label"  # or "target"
+    is_predicted: bool = True  # by the inputs, better than by the shares of the classes
+    leaks: tuple[str, ...] = ()  # columns that tell the label, and so agree with wrong ones
+
+    @property
+    def tried(self) -> str:
+        """The labels that were corrected or removed: "them" after a sentence on nearly the same."""
+        if self.n_flagged and self.n_tried <= NEARLY * self.n_flagged:
+            return "them"
+        return f"the {self.n_tried:,} most suspect"
+
+    @property
+    def expected(self) -> str:
+        """How many are wrong, in words: a number or a range."""
+        if self.low == self.high:
+            return f"{self.low:,}"
+        return f"between {self.low:,} and {self.high:,}"
+
+    @property
+    def named(self) -> str:
+        """The labels to review, with their number."""
+        return count(self.n_review, self.noun if self.n_flagged else f"likeliest {self.noun}")
+
+    @property
+    def sentence(self) -> str:
+        """What is known of wrong labels, without a full stop: the gain of correcting follows."""
+        if self.n < FEWEST:
+            return f"{count(self.n, self.noun)} are too few to tell which are wrong"
+        if self.leaks:
+            verb = inflect(len(self.leaks), "tells", "tell")
+            cause = f"{', '.join(self.leaks)} {verb} the {self.noun}"
+            remedy = f"run again with --drop {','.join(self.leaks)}"
+            return f"Wrong {self.noun}s may be hidden: {cause} almost alone; {remedy}"
+        if not self.is_predicted:
+            return f"The inputs hardly predict the {self.noun}s, so none can be called wrong"
+        share = rough_percent(self.high / self.n)
+        if self.n_flagged:
+            verb = inflect(self.n_flagged, "is", "are")
+            interval = text_if(self.low != self.high, f" ({self.expected} are wrong)")
+            return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{interval}"
+        if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
+            maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
+            return f"No {self.noun} is surely wrong, but {maximum}"
+        hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
+        return f"No {self.noun} stands out as wrong{text_if(self.high > FEW * self.n, hidden)}"
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
@@ -41,17 +102,38 @@ def to_check(findings: Findings) -> np.ndarray:
     return positions[np.argsort(-findings.issues.score[positions], kind="stable")]
 
 
+def label_verdict(findings: Findings) -> Labels:
+    """Count the suspected labels, and bound how many are wrong."""
+    issues = findings.issues
+    samples = findings.samples
+    is_label = samples.is_classification or findings.has_several_labels
+    low, high = issues.share_wrong
+    n = len(samples)
+    n_flagged = int(issues.is_issue.sum())
+    return Labels(
+        n=n,
+        n_flagged=n_flagged,
+        n_review=len(to_check(findings)),
+        n_tried=int(issues.to_try.sum()),
+        low=min(int(low * n), n_flagged),
+        high=max(round(high * n), n_flagged),
+        noun="label" if is_label else "target",
+        is_predicted=issues.is_predicted,
+        leaks=tuple(leaking_columns(samples)),
+    )
+
+
 def confusions(findings: Findings) -> list[Confusion]:
     """Return which labels are given wrongly, where that depends on the class, by frequency."""
-    confused = []
+    confused = []  # (true, given, share)
     names = findings.samples.class_names
     for j, noise in enumerate(findings.issues.noise):
-        share = noise.transition
+        share = noise.transition  # [true, given]
         if noise.kind != "class":
             continue
         if findings.has_several_labels:
             kinds = ("given where it should not be", "missing")
-            confused += [(f"label {j}", w, share[c, 1 - c]) for c, w in enumerate(kinds)]
+            confused += [(f"label {j}", kind, share[c, 1 - c]) for c, kind in enumerate(kinds)]
         else:
             pairs = np.argwhere(~np.eye(len(names), dtype=bool))
             confused += [(names[c], names[g], share[c, g]) for c, g in pairs]

@@ -36,7 +36,7 @@ from datassay.score.registry import scores_with_sections
 from datassay.score.sample_information import SampleInformation
 from datassay.score.settings import OF_SGD
 
-MAX_P = 0.01  # from which groups do not differ in information
+MAX_P = 0.01  # p value above which groups do not differ in information
 
 
 def page(findings: Findings, out: str = "") -> Page:
@@ -77,7 +77,7 @@ def page(findings: Findings, out: str = "") -> Page:
 
 def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
     """Return figures, tables and cards by their names in the template; some are made on demand."""
-    f: Any = findings  # what a block shows is there where the template names it
+    f: Any = findings  # of any type: what may be None is there where the template names its block
     cards = gallery.gallery(f)
     confused = confusions(f)
     is_multi = f.has_several_labels
@@ -160,21 +160,24 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "beyond": beyond(f.issues),
         "of_sgd": OF_SGD,
         "hidden": float(np.mean(f.information.information < f.leave_one_out.outputs.shape[1] / 2)),
-        **_bounds(f.information, classes=samples.is_classification),
+        **_bounds(f.information, is_classification=samples.is_classification),
     }
 
 
-def _bounds(info: SampleInformation, *, classes: bool) -> dict[str, Any]:
+def _bounds(info: SampleInformation, *, is_classification: bool) -> dict[str, Any]:
     """Return what the information bounds: membership inference, and overfitting."""
     accuracy = membership(info)
-    leaks = accuracy.max() > ENOUGH
+    highest = float(accuracy.max())
+    is_of_outputs = info.smoothing in OF_OUTPUTS
+    needs_sigma = highest > ENOUGH and info.smoothing in WITH_SIGMA
     privacy = {
-        "of_outputs": info.smoothing in OF_OUTPUTS,
+        "of_outputs": is_of_outputs,
         "median": round(float(np.median(accuracy)), 3),
-        "most": round(float(accuracy.max()), 3),
-        "first": info.ids[accuracy.argmax()],
-        "sigma": membership_sigma(info) if leaks and info.smoothing in WITH_SIGMA else 0.0,
+        "most": round(highest, 3),
+        "first": info.ids[accuracy.argmax()],  # the most exposed sample
+        "sigma": membership_sigma(info) if needs_sigma else 0.0,
         "enough": ENOUGH,
     }
-    weights = classes and not privacy["of_outputs"]
-    return {"privacy": privacy, "overfit": overfitting_bound(info) if weights else None}
+    # Only information of the weights bounds overfitting.
+    has_bound = is_classification and not is_of_outputs
+    return {"privacy": privacy, "overfit": overfitting_bound(info) if has_bound else None}

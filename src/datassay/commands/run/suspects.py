@@ -58,7 +58,7 @@ def suspects_shown(findings: Findings) -> Table | None:
         note += f" The {MOST_COLUMNS} of {len(names)} columns that tell most of the target."
     rows = zip(ids, zip(*columns.values(), strict=True), strict=True)
     return Table(
-        "Suspects", ("id", *columns), tuple(Row(str(name), cells) for name, cells in rows),
+        "Suspects", ("id", *columns), tuple(Row(str(i), row_cells) for i, row_cells in rows),
         wraps=False, sortable=True, note=note,
     )  # fmt: skip
 
@@ -119,6 +119,7 @@ def suspects_file(findings: Findings) -> str:
 
 
 def _as_cell(value: object) -> object:
+    """Return numbers as they are, other values as text, "" for a missing one."""
     if isinstance(value, int | float):
         return value
     if value is None:

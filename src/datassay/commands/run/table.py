@@ -25,7 +25,7 @@ GIVEN = {
     "is_adversarial": Meaning("whether the input was replaced on purpose"),
     "true_label": Meaning("the label before noise was added"),
 }
-BINS, ENDS = 40, 5
+BINS, ENDS = 40, 5  # of a histogram; samples shown at each end of a score
 QUARTILES = {"least": 0, "lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75, "most": 1}
 
 
@@ -142,7 +142,11 @@ def _numbers(result: Any) -> dict[str, np.ndarray]:
     """Return the columns of numbers as floats, without the ids; null becomes nan."""
     table = table_of(result, joint=True)
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    names = [f.name for f in table.schema if f.name != "id" and any(is_(f.type) for is_ in kinds)]
+    names = [
+        field.name
+        for field in table.schema
+        if field.name != "id" and any(is_kind(field.type) for is_kind in kinds)
+    ]
     return {
         name: np.array([coalesce(v, np.nan) for v in table[name].to_pylist()], float)
         for name in names

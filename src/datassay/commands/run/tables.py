@@ -63,7 +63,7 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
 
 
 def acts_details(table: ActionTable) -> Details:
-    """Return a table of each action's samples, controls, other held-out labels and seconds."""
+    """Return a table of each action's samples, gains by other measures, and seconds."""
 
     def format_gain(gain: float) -> str:
         if np.isnan(gain):
@@ -73,12 +73,10 @@ def acts_details(table: ActionTable) -> Details:
     rows = []
     for action in table.actions:
         if action.cost > 0:
-            removed = f"{action.cost:,} removed"
-        else:
-            removed = f"{action.changed:,} changed"
-        if action.cost >= 0:
-            samples = removed
-        else:
+            samples = f"{action.cost:,} removed"
+        elif action.cost == 0:
+            samples = f"{action.changed:,} changed"
+        else:  # samples to collect
             samples = f"{-action.cost:,} more"
         seconds = text_if(action.seconds, f"{action.seconds:.1f}")
         cells = (
@@ -165,27 +163,33 @@ def near_table(issues: DataIssues) -> Table | None:
     for pair in pairs:
         members = zip(pair.ids, pair.in_validation, strict=True)
         names = " and ".join(name + " (validation)" * held_out for name, held_out in members)
-        differ = [f"{c}: {shortened(a)} / {shortened(b)}" for c, a, b in pair.columns]
-        hidden = [f"{len(differ) - MOST_COLUMNS} more"] * (len(differ) > MOST_COLUMNS)
-        rows += [Row(names, (", ".join([*differ[:MOST_COLUMNS], *hidden]),))]
+        differences = [f"{c}: {shortened(a)} / {shortened(b)}" for c, a, b in pair.columns]
+        cells = differences[:MOST_COLUMNS]
+        if len(differences) > MOST_COLUMNS:
+            cells.append(f"{len(differences) - MOST_COLUMNS} more")
+        rows += [Row(names, (", ".join(cells),))]
     return Table(
         "Near duplicates", ("near duplicates", "columns that differ"), tuple(rows),
         caption="Near duplicates", prose=True, note=text_if(len(pairs) < len(issues.pairs), note),
     )  # fmt: skip
 
 
-def group_table(findings: Findings, key: str) -> Table:
-    """Return a table with a row per group: classes in their order, sources by name."""
+def group_table(findings: Findings, kind: str) -> Table:
+    """Return a table with a row per class or source.
+
+    Its cells: samples, median and total information, its share, information that is lost with the
+    whole group, suspects.
+    """
     samples = findings.samples
-    totals = findings.groups[key]
-    joint = findings.whole_groups.get(key)
-    if key == "source":
+    totals = findings.groups[kind]
+    whole_groups = findings.whole_groups.get(kind)
+    if kind == "source":
         labels = samples.source
     else:
         labels = np.array(samples.class_names)[samples.y]
     assert labels is not None
-    order = list(range(len(totals.names)))
-    if key == "class":
+    order = list(range(len(totals.names)))  # sources by name
+    if kind == "class":
         order.sort(key=lambda g: samples.class_names.index(str(totals.names[g])))
     rows = []
     for g in order:
@@ -194,13 +198,13 @@ def group_table(findings: Findings, key: str) -> Table:
             times_median(float(totals.median[g]), findings),
             number(totals.total[g]),
             f"{100 * totals.share[g]:.1f} %",
-            "–" if joint is None else number(joint.information[g]),
+            "–" if whole_groups is None else number(whole_groups.information[g]),
             f"{findings.issues.is_issue[labels == totals.names[g]].sum():,}",
         )
         rows.append(Row(str(totals.names[g]), cells))
-    note = text_if(joint is not None, JOINTLY.format(key))
-    columns = (key, *GROUP_COLUMNS)
-    return Table(f"Totals by {key}", columns, tuple(rows), note=note, wraps=False)
+    note = text_if(whole_groups is not None, JOINTLY.format(kind))
+    columns = (kind, *GROUP_COLUMNS)
+    return Table(f"Totals by {kind}", columns, tuple(rows), note=note, wraps=False)
 
 
 def sources_table(sources: LabelSources) -> Table:

@@ -11,12 +11,12 @@ from datassay.setting import default_of, settings_of
 
 # Commands that can flip labels as the run did; others would read other labels.
 FLIPS = {"run", "score", "weigh", "purify", "summarize"}
-MODELS = {"run", "score", "check", "summarize", "complexity"}  # which train the model of a run
-OUT = {"run": "report", "score": "scores", "check": "check"}
+MODELS = {"run", "score", "check", "summarize", "complexity"}  # commands with the model of a run
+OUT = {"run": "report", "score": "scores", "check": "check"}  # command → its default folder
 
 
 class Typed:
-    """Command lines on the data of a run; empty where they cannot be read again.
+    """Command lines on the data of a run; "" where its data cannot be read again.
 
     Args:
         findings: of the run.
@@ -53,10 +53,13 @@ class Typed:
             return shlex.join(["datassay", "view", self.out])
         words = ["datassay", command, self._data]
         skipped = {*options, "data"}
-        if "drop" in options and (dropped := self._inputs.get("drop")):
+        dropped = self._inputs.get("drop")
+        if "drop" in options and dropped:
             options["drop"] = f"{dropped},{options['drop']}"
-        is_none = self._inputs.get("val_fraction") == 0  # held out, which only these three take
-        if self._inputs.get("held_out") or (is_none and command not in {*OUT, "summarize"}):
+        # Other commands than these must hold samples out.
+        holds_nothing_out = self._inputs.get("val_fraction") == 0
+        must_hold_out = command not in {*OUT, "summarize"}
+        if self._inputs.get("held_out") or (holds_nothing_out and must_hold_out):
             skipped |= {"val_fraction"}
         for cls in (DataInputs, NoiseInputs):
             for name, spec in settings_of(cls).items():
@@ -68,8 +71,9 @@ class Typed:
                     words += [option]
                 else:
                     words += [option, str(value)]
-        words += self._model * (command in MODELS)
-        return shlex.join([*words, *(w for k, v in options.items() for w in (f"--{k}", v))])
+        words += self._model if command in MODELS else []
+        option_words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        return shlex.join([*words, *option_words])
 
     def apply(self, *options: str) -> str:
         """Return the command that gives the data back as decided; "" where it cannot be typed.
@@ -85,6 +89,6 @@ class Typed:
         data = os.path.realpath(self._data)
         clean = os.path.realpath("clean")
         out = "clean"
-        if f"{data}/".startswith(f"{clean}/"):
-            out = "cleaned"  # what is read stays
+        if f"{data}/".startswith(f"{clean}/"):  # which is read, and must stay as it is
+            out = "cleaned"
         return shlex.join(["datassay", "apply", self._data, decisions, *options, "--out", out])

@@ -11,87 +11,32 @@ from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE, REVIEW
 from datassay.act.choose.gains import EXPECTED, RETRAINED, ActionGain
 from datassay.act.choose.kinds import action_kinds
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.labels import quiet_card, suspected_classes, to_check
+from datassay.commands.run.labels import (
+    Labels,
+    label_verdict,
+    quiet_card,
+    suspected_classes,
+    to_check,
+)
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.models.tabular import TABLE_MODELS
-from datassay.optional import inflect, text_if
+from datassay.optional import text_if
 from datassay.report.advice import Advice
 from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
-from datassay.score.labels.issues import FEWEST
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
-REVIEWS = 50  # that a plan begins with
-NEARLY = 1.25  # as many labels again as were named are no longer the same ones
-FEW = 0.02  # a share of labels that may be wrong and goes without saying
+REVIEWS = 50  # labels that a plan begins with
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
-# Of what helps, what may help, what is not shown to help, and what costs.
+# Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help", "costs")
 ELSEWHERE = ("gains", "may help, as on other tables", *NOW[2:])  # what nothing here measured
 THEN = ("gained", "may have helped", "is not shown to have helped", "cost")
-
-
-@result
-class Labels:
-    """The estimates of wrong labels; at least `low` and at most `high` are wrong."""
-
-    n: int
-    n_flagged: int  # probably wrong
-    n_review: int  # those, and others that are worth a look
-    n_tried: int  # likelier wrong than right: what correcting and removing were measured on
-    low: int
-    high: int
-    noun: str = "label"  # or "target"
-    is_predicted: bool = True  # by the inputs, better than by the shares of the classes
-    leaks: tuple[str, ...] = ()  # columns that tell it, and so agree with wrong ones
-
-    @property
-    def tried(self) -> str:
-        """The labels that were corrected or removed: "them" after a sentence on nearly the same."""
-        is_same = self.n_flagged and self.n_tried <= NEARLY * self.n_flagged
-        if is_same:
-            return "them"
-        return f"the {self.n_tried:,} most suspect"
-
-    @property
-    def expected(self) -> str:
-        """How many are wrong, in words: a number or a range."""
-        if self.low == self.high:
-            return f"{self.low:,}"
-        return f"between {self.low:,} and {self.high:,}"
-
-    @property
-    def named(self) -> str:
-        """The labels to review, with their number."""
-        return count(self.n_review, self.noun if self.n_flagged else f"likeliest {self.noun}")
-
-    @property
-    def sentence(self) -> str:
-        """What is known of wrong labels, without a full stop: the gain of correcting follows."""
-        if self.n < FEWEST:
-            return f"{count(self.n, self.noun)} are too few to tell which are wrong"
-        if self.leaks:
-            verb = inflect(len(self.leaks), "tells", "tell")
-            cause = f"{', '.join(self.leaks)} {verb} the {self.noun}"
-            remedy = f"run again with --drop {','.join(self.leaks)}"
-            return f"Wrong {self.noun}s may be hidden: {cause} almost alone; {remedy}"
-        if not self.is_predicted:
-            return f"The inputs hardly predict the {self.noun}s, so none can be called wrong"
-        share = rough_percent(self.high / self.n)
-        if self.n_flagged:
-            verb = inflect(self.n_flagged, "is", "are")
-            interval = text_if(self.low != self.high, f" ({self.expected} are wrong)")
-            return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{interval}"
-        if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
-            maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
-            return f"No {self.noun} is surely wrong, but {maximum}"
-        hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
-        return f"No {self.noun} stands out as wrong{text_if(self.high > FEW * self.n, hidden)}"
 
 
 @result
@@ -115,8 +60,9 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     measured = tuple(action for action in _list_actions(findings) if action.how == RETRAINED)
     cards = _cards(findings, labels, typed, measured)
     is_unmeasured = findings.acts is None and findings.before is None
-    # That nothing is lost is no reason to do what is not shown to help.
-    is_free = (drop := _find_drop(measured)) is not None and drop.advice == FREE
+    # That a drop costs nothing is no reason to type its command.
+    drop = _find_drop(measured)
+    is_free = drop is not None and drop.advice == FREE
     commands = [card.command for card in cards if card.kind != "drop" or not is_free]
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
@@ -128,10 +74,11 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         commands += [typed.line("run", out="report")]
     if labels.leaks:  # until they are dropped, all else says little
         commands = [card.command for card in cards[:1]]
-    was_drop_tried = any(action.kind == DROP for action in measured)
-    n_droppable = 0 if was_drop_tried else None
-    if drop:
+    n_droppable = None
+    if drop is not None:
         n_droppable = drop.cost
+    elif any(action.kind == DROP for action in measured):
+        n_droppable = 0
     return Verdict(
         sentence=_sentence(findings, labels, measured),
         labels=labels,
@@ -140,26 +87,6 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         note=note,
         n_droppable=n_droppable,
         measured=measured,
-    )
-
-
-def label_verdict(findings: Findings) -> Labels:
-    """Count the suspected labels, and bound how many are wrong."""
-    issues, samples = findings.issues, findings.samples
-    is_label = samples.is_classification or findings.has_several_labels
-    low, high = issues.share_wrong
-    n = len(samples)
-    flagged = int(issues.is_issue.sum())
-    return Labels(
-        n=n,
-        n_flagged=flagged,
-        n_review=len(to_check(findings)),
-        n_tried=int(issues.to_try.sum()),
-        low=min(int(low * n), flagged),
-        high=max(round(high * n), flagged),
-        noun="label" if is_label else "target",
-        is_predicted=issues.is_predicted,
-        leaks=tuple(leaking_columns(samples)),
     )
 
 
@@ -185,9 +112,10 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
     if row.high <= -SHOWN:
         row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
         return f"{subject} {costs} {gain_text(row, metric)}"
-    if (advised := advice(row.gain, row.low, row.high)) == DO:
+    recommendation = advice(row.gain, row.low, row.high)
+    if recommendation == DO:
         return f"{subject} {helps} {gain_text(row, metric)}"
-    verb = may_help if advised == TRY else unshown
+    verb = may_help if recommendation == TRY else unshown
     if is_vague(row.low, row.high):
         return f"{subject} {verb}"
     return f"{subject} {verb}: {gain_text(row, metric)}"
@@ -195,13 +123,15 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
 
 def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ...]) -> str:
     """Return what is wrong and what doing something gains, or what was done and what it gained."""
-    if (before := findings.before) is not None:
+    before = findings.before
+    if before is not None:
         parts = [
             text_if(before.n_relabelled, f"correcting {count(before.n_relabelled, 'label')}"),
             text_if(before.n_removed, f"removing {count(before.n_removed, 'sample')}"),
         ]
         subject = _capital(" and ".join(filter(None, parts)) or "changing nothing")
-        if (gain := before.gain) is None:
+        gain = before.gain
+        if gain is None:
             return f"{subject}: what that gained was not measured, {before.why_none}."
         return f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
     # What helps, else the correction if it may help, a review, the correction, what may help.
@@ -246,8 +176,10 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
         clause(relabel, actions.metric, labels.tried),
     ]
     sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
-    steps += [clause(sequence, actions.metric, labels.tried)] * (sequence.gain > relabel.gain)
-    if (drop := _find_drop(measured)) is not None:
+    if sequence.gain > relabel.gain:
+        steps.append(clause(sequence, actions.metric, labels.tried))
+    drop = _find_drop(measured)
+    if drop is not None:
         subject = f"leaving out {count(drop.cost, 'sample')} shows no loss"
         steps += [f"by itself, {subject}: {gain_text(drop, actions.metric)}"]
     return f"{'; '.join(steps)}."
@@ -277,16 +209,18 @@ def _cards(
     metric = ""
     if findings.acts is not None:
         metric = findings.acts.metric
-    extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
+    other_actions = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     data_cards = _data_cards(findings, typed, measured)
-    cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
+    n_leading = 1 if labels.leaks else 0  # a card of leaks, before labels can be judged
+    cards = data_cards[:n_leading]
     if labels.n_review:
         cards += [_label_card(findings, labels, typed, measured, metric)]
     arguments = metric, labels.tried, typed
-    cards += [_action_card(action, *arguments) for action in extra if action.advice == DO]
-    cards += data_cards[len(labels.leaks) > 0 :]
-    cards += [_action_card(action, *arguments) for action in extra if action.advice == TRY]
-    if (drop := _find_drop(measured)) is not None:
+    cards += [_action_card(action, *arguments) for action in other_actions if action.advice == DO]
+    cards += data_cards[n_leading:]
+    cards += [_action_card(action, *arguments) for action in other_actions if action.advice == TRY]
+    drop = _find_drop(measured)
+    if drop is not None:
         text = _capital(clause(drop, metric))
         if drop.advice == FREE:
             text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
@@ -308,8 +242,8 @@ def _cards(
 
 
 def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Advice:
+    """Return an action's card: what it gains, and the command that does it."""
     text = f"{_capital(clause(action, metric, them))} on held-out samples."
-    is_done = action.advice == DO
     if action.verdict != BETTER and action.low > 0:
         text += " Of several actions tried one may look so by chance."
     kind = action_kinds().get(action.kind.split("+")[0])
@@ -318,7 +252,8 @@ def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Ad
         command = typed.line(kind.command, out=kind.command)
     if kind and kind.name == COPIES:
         command = typed.apply("--drop-copies")
-    return Advice("action", "act" if is_done else "look", action.words, text, command=command)
+    severity = "act" if action.advice == DO else "look"
+    return Advice("action", severity, action.words, text, command=command)
 
 
 def _label_card(
@@ -345,9 +280,9 @@ def _label_card(
         if labels.n_flagged > 50:
             reason += f", {rough_percent(issues.expected_precision(50))} of the 50 most suspect"
         reason += "."
-        # Correcting them first; removing them only where that helps.
-        removing = [action for action in label_actions if action.kind == REMOVE]
-        label_actions = [*(action for action in measured if action.kind == RELABEL), *removing]
+        # Correcting them in any case, and first; removing them only where that may help.
+        removals = [action for action in label_actions if action.kind == REMOVE]
+        label_actions = [*(action for action in measured if action.kind == RELABEL), *removals]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
     text = [reason, *(f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions)]
     # What reviews gained elsewhere says nothing more where a correction was measured and may help.
@@ -358,17 +293,20 @@ def _label_card(
     if samples.is_classification:
         classes = suspected_classes(samples.y, issues)
     for c in classes[:3]:
-        mask = samples.y == c
+        in_class = samples.y == c
         is_sure = False
-        share = f"more than a third ({issues.is_issue[mask].sum():,} of {mask.sum():,}) stand out"
+        n_suspects = issues.is_issue[in_class].sum()
+        share = f"more than a third ({n_suspects:,} of {in_class.sum():,}) stand out"
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
-    if cells := [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]:
+    cells = [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]
+    if cells:
         n = len(cells)
         i, words = cells[0]
         text += [f"Of {n:,} of them an input looks wrong rather than the target, which stays as it "
                  f"is, such as of {samples.ids[i]}: {words}."]  # fmt: skip
-    if (before := findings.before) is not None and before.confirmed:
+    before = findings.before
+    if before is not None and before.confirmed:
         text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
     headline = f"{'Check and correct' if is_sure else 'Check'} {labels.named}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datassay.commands.command import Command, read
+from datassay.commands.command import Command, settings_from
 from datassay.commands.shell import out_console
 from datassay.setting import setting
 
@@ -40,7 +40,7 @@ class _View(Command):
         """Read the run and its data, serve, and say at the end where the decisions are."""
         from datassay.commands.finished import check_run
 
-        settings = read(ViewSettings, user_input)
+        settings = settings_from(ViewSettings, user_input)
         check_run(Path(settings.folder))
         from datassay.commands.view.open import open_review  # slow to import
 
@@ -66,6 +66,7 @@ class _View(Command):
 
 
 def _opening_lines(session: Session) -> list[str]:
+    """Return what there is to review, and where decisions are saved."""
     reviewed = session.reviewed
     n = len(reviewed.samples)
     n_look = int(reviewed.worth_a_look.sum())

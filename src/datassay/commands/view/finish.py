@@ -24,7 +24,7 @@ INHERITED = ("--model", "--weights", "--budget", "--seed")  # of the run that wa
 
 @dataclass
 class _State:
-    """What the page is told."""
+    """How far the corrected data and the run on them are, as the page shows it."""
 
     state: str = IDLE
     stage: str = ""
@@ -63,6 +63,7 @@ class Finish:
         return [shlex.join(["datassay", *words]) for words in self._commands(majority)]
 
     def _commands(self, majority: bool) -> list[list[str]]:
+        """Return the words of `apply` and of `run --before`."""
         path = self.session.path
         if files_in(path.parent) in ([path], []):
             decisions = path
@@ -70,18 +71,14 @@ class Finish:
             decisions = path.parent
         folder, clean, new_run = map(_make_relative, (path.parent, self.clean, self.after))
         words = self._command
-        options = [w for name in INHERITED if name in words
-               for w in (name, words[words.index(name) + 1])]  # fmt: skip
+        run_options = list[str]()
+        for name in INHERITED:
+            if name in words:
+                run_options += [name, words[words.index(name) + 1]]
+        apply_options = ["--majority"] if majority else []
         return [
-            [
-                "apply",
-                self._data,
-                _make_relative(decisions),
-                *["--majority"] * majority,
-                "--out",
-                clean,
-            ],
-            ["run", clean, "--before", folder, *options, "--out", new_run],
+            ["apply", self._data, _make_relative(decisions), *apply_options, "--out", clean],
+            ["run", clean, "--before", folder, *run_options, "--out", new_run],
         ]
 
     def start(self, *, majority: bool = False) -> dict[str, Any]:
@@ -107,6 +104,7 @@ class Finish:
             self._process.terminate()
 
     def _run(self, majority: bool) -> None:
+        """Run both commands, and read the result off the new run's summary."""
         started = time.monotonic()
         for words in self._commands(majority):
             output = self._follow(words, started)

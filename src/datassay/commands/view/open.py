@@ -68,6 +68,7 @@ def _decode_suggestions(samples: SampleSet, values: list) -> np.ndarray:
         return np.array(values, float)
     names = as_given(np.arange(samples.n_classes), samples.class_names, samples.label_type)
     index = {name: i for i, name in enumerate(names.to_pylist())}
-    if unknown := [value for value in values if value not in index]:
+    unknown = [value for value in values if value not in index]
+    if unknown:
         raise DataError(f"scores.parquet suggests the class {unknown[0]!r}, which is none.")
     return np.array([index[value] for value in values], np.int64)

@@ -115,8 +115,8 @@ class Handler(BaseHTTPRequestHandler):
         self._answer({
             "/": lambda: self.server.page,
             "/api/samples": session.samples,
-            "/api/news": lambda: session.news(self._version()),
-            "/api/finish": lambda: self._finishing() | self.server.finish.state(),
+            "/api/news": lambda: session.changes_since(self._version()),
+            "/api/finish": lambda: self._finish_commands() | self.server.finish.state(),
             "/api/pictures": lambda: session.pictures(self._rows()),
             "/api/details": lambda: session.details(self._rows()),
             "/api/remaining": session.remaining,
@@ -125,13 +125,16 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Store decisions, or carry them out and measure what that gained."""
         self._answer({
-            "/api/decisions": lambda: self.server.session.change(self._message().get("changes")),
+            "/api/decisions": lambda: self.server.session.change(
+                self._read_message().get("changes")
+            ),
             "/api/finish": lambda: self.server.finish.start(
-                majority=self._message().get("majority") is True
+                majority=self._read_message().get("majority") is True
             ),
         })
 
     def _answer(self, routes: dict[str, Callable[[], Any]]) -> None:
+        """Send what the address asks for, or the reason against it."""
         try:
             self._check_sender()
             path = self._address.path
@@ -151,10 +154,10 @@ class Handler(BaseHTTPRequestHandler):
         is_host = heads.get_all("Host", []) in [[host] for host in self.server.hosts]
         require(is_host, 403, "Host must be the one that datassay view printed.")
         origin = heads.get("Origin")
-        is_own = origin is None or origin.removeprefix("http://") in self.server.hosts
+        is_from_page = origin is None or origin.removeprefix("http://") in self.server.hosts
         if self.command == "POST":
-            is_own &= heads.get("Sec-Fetch-Site", "same-origin") == "same-origin"
-        require(is_own, 403, "Requests must come from the page itself.")
+            is_from_page &= heads.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+        require(is_from_page, 403, "Requests must come from the page itself.")
         token = heads.get(TOKEN, "")
         if self._address.path == "/" and self.command == "GET":
             token = self._query("token")
@@ -169,6 +172,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(404, "There is no such address.") from error
 
     def _query(self, name: str) -> str:
+        """Return a parameter of the address; "" unless it is given once."""
         try:
             values = parse_qs(self._address.query, max_num_fields=10).get(name, [""])
         except ValueError:
@@ -178,6 +182,7 @@ class Handler(BaseHTTPRequestHandler):
         return ""
 
     def _rows(self) -> list[int]:
+        """Return the row numbers that the address asks about."""
         text = self._query("at")
         require(re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text), 404, "at must hold row numbers.")
         rows = [int(number) for number in text.split(",")]
@@ -189,11 +194,11 @@ class Handler(BaseHTTPRequestHandler):
         require(re.fullmatch(r"[0-9]{1,18}", text), 404, "since must be a version.")
         return int(text)
 
-    def _finishing(self) -> dict[str, Any]:
+    def _finish_commands(self) -> dict[str, Any]:
         finish = self.server.finish
         return {"commands": finish.lines(), "majority": finish.lines(majority=True)}
 
-    def _message(self) -> dict[str, Any]:
+    def _read_message(self) -> dict[str, Any]:
         """Read what was sent, a JSON object; {} for another value."""
         is_json = self.headers.get_content_type() == "application/json"
         require(is_json, 415, "A message must be application/json.")
@@ -217,6 +222,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(status, body, "application/json", NOTHING)
 
     def _send(self, status: int, body: bytes, kind: str, policy: str) -> None:
+        """Send a body of a content type, with our headers and a content security policy."""
         self.send_response(status)
         headers = {"Content-Type": kind, "Content-Length": str(len(body))}
         if self.close_connection:

@@ -38,7 +38,8 @@ from datassay.store.journal import add, journal_of, state
 
 LARGE, SMALL = 640, 160  # pixels of pictures
 MOST_CHANGES = 1000
-# A share of wrong labels known less closely than this is learned first, from LEAST_SAMPLES on.
+# If the share of wrong labels has a wider interval, a few random samples are reviewed first; not in
+# sets smaller than LEAST_SAMPLES.
 WIDE, LEAST_SAMPLES = 0.05, 4 * BATCH
 
 
@@ -70,9 +71,9 @@ class Session:
         self._changed: list[int] = []  # rows, by every change since the start
         self._learnt: tuple[list[tuple[int, Decision]], Remaining] | None = None
         self._listing = listing(reviewed, np.arange(len(reviewed.samples)))
-        is_wide = judged.share[1] - judged.share[0] > WIDE and len(judged) >= LEAST_SAMPLES
+        low, high = judged.share
         self.probe = []
-        if is_wide:
+        if high - low > WIDE and len(judged) >= LEAST_SAMPLES:
             self.probe = probe(judged).tolist()
         with hold_lock(folder):
             self._state = state(self.path)
@@ -80,9 +81,8 @@ class Session:
                 self._decisions = self._index_decisions(read_decisions(self.path))
         self.unwritable = _unwritable(folder)
         if not self.unwritable:
-            for part_file in folder.glob(
-                f".{self.path.name}.*.part"
-            ):  # of a server that was killed
+            # Of a server that was killed.
+            for part_file in folder.glob(f".{self.path.name}.*.part"):
                 if part_file.is_file():
                     part_file.unlink(missing_ok=True)
 
@@ -98,8 +98,8 @@ class Session:
         header |= {"reviewer": self.reviewer, "version": version, "others": self.read_others()}
         return self._listing | header | {"decisions": decisions, "probe": self.probe}
 
-    def news(self, version: int) -> dict[str, Any]:
-        """Return what was decided since a version, in whatever window."""
+    def changes_since(self, version: int) -> dict[str, Any]:
+        """Return what was decided since a version, in any window of the browser."""
         with self._lock:
             rows = dict.fromkeys(self._changed[version:])
             decisions = [_to_json(row, self._decisions.get(row)) for row in rows]
@@ -124,7 +124,7 @@ class Session:
         return self._showcase.details(self._check_rows(rows), LARGE, SMALL)
 
     def change(self, changes: Any) -> dict[str, Any]:
-        """Make, replace or take back decisions, and save all of them."""
+        """Make, replace or take back decisions, and save them; return how many there are."""
         fits = isinstance(changes, list) and 0 < len(changes) <= MOST_CHANGES
         require(fits, 400, f"changes must be a list of 1 to {MOST_CHANGES}.")
         edits = [self._read_change(change) for change in changes]
@@ -135,7 +135,10 @@ class Session:
                 if decision is not None:
                     decisions[row] = decision
             if self.path.exists():
-                add(self.path, journal_line((self._id(row), decision) for row, decision in edits))
+                add(
+                    self.path,
+                    journal_line((self._sample_id(row), decision) for row, decision in edits),
+                )
             else:
                 self._write(decisions)
             self._decisions = decisions
@@ -148,26 +151,27 @@ class Session:
             decisions = dict(self._decisions)
         reviewed = self.reviewed
         samples = reviewed.samples
-        classes = reviewed.samples.is_classification
-        # The order is that of whole batches, so that coming back finds it as it was left; how many
-        # labels are wrong follows every decision.
+        # The order follows whole batches of decisions, so that coming back finds it as it was left;
+        # how many labels are wrong follows every decision.
         n_learnt = len(decisions) // BATCH * BATCH
         learnt = self._learn(decisions, n_learnt)
         current = learnt
         if len(decisions) > n_learnt:
             current = self._learn(decisions, len(decisions))
-        chance = learnt.probability
+        chance = learnt.probability  # [n], that the label is wrong
         is_open = np.ones(len(chance), bool)
         is_open[list(decisions)] = False
         order = learnt.order[is_open[learnt.order]]
         suggested = reviewed.suggested
-        finds = np.zeros(len(chance), bool)
-        if learnt.learns and classes and n_learnt:
+        is_suspect = np.zeros(len(chance), bool)  # by what was learnt
+        if learnt.learns and samples.is_classification and n_learnt:
             by_chance = order[np.argsort(-chance[order], kind="stable")]
-            finds = is_open & (chance > 0.5)
-            finds[by_chance[: round(learnt.errors_left)]] = True
-            is_new = finds | (is_open & reviewed.worth_a_look)
-            suggested = np.where(is_new, learnt.suggested, np.where(is_open, samples.y, suggested))
+            is_suspect = is_open & (chance > 0.5)
+            is_suspect[by_chance[: round(learnt.errors_left)]] = True
+            # Open samples get new suggestions: another label if suspected, else the given one.
+            is_relabelled = is_suspect | (is_open & reviewed.worth_a_look)
+            open_labels = np.where(is_relabelled, learnt.suggested, samples.y)
+            suggested = np.where(is_open, open_labels, suggested)
         updated = replace(
             reviewed,
             suggested=suggested,
@@ -176,11 +180,11 @@ class Session:
         self._showcase = self._showcase.with_suggestions(updated)
         all_columns = listing(updated, np.arange(len(chance)))
         columns = {name: all_columns[name] for name in ("wrong", "suggested")}
-        finds &= ~reviewed.worth_a_look
+        is_new = is_suspect & ~reviewed.worth_a_look
         return columns | {
             "order": [*order.tolist(), *decisions],
             "learned": n_learnt,
-            "finds": np.flatnonzero(finds).tolist(),
+            "finds": np.flatnonzero(is_new).tolist(),
             "sentence": current.sentence,
             "outcome": current.outcome,
             "enough": current.can_stop,
@@ -192,18 +196,16 @@ class Session:
         if self._learnt is not None and self._learnt[0] == pairs:
             return self._learnt[1]
         samples = self.reviewed.samples
-        classes = self.reviewed.samples.is_classification
-        times = Counter(d.when for d in decisions.values())
+        n_at_time = Counter(d.when for d in decisions.values())
         truth = {}  # row → true class; of numbers and several labels whether something was wrong
         for row, decision in pairs:
-            # What was accepted at once nobody has looked at.
-            if times[decision.when] == 1 and decision.decision == KEEP:
-                truth[row] = 0
-                if classes:
-                    truth[row] = int(samples.y[row])
-            elif times[decision.when] == 1 and decision.decision == RELABEL:
+            if n_at_time[decision.when] > 1:  # accepted together: nobody looked at each
+                continue
+            if decision.decision == KEEP:
+                truth[row] = int(samples.y[row]) if samples.is_classification else 0
+            elif decision.decision == RELABEL:
                 truth[row] = 1
-                if classes:
+                if samples.is_classification:
                     truth[row] = samples.class_names.index(decision.label)
         result = remaining(self._judged, truth, [row for row, _ in pairs if row not in truth])
         if n % BATCH == 0:
@@ -219,12 +221,14 @@ class Session:
         return len(self._decisions)
 
     def _check_rows(self, rows: list[Any]) -> np.ndarray:
+        """Return row numbers as an array; raise Refused where one is none."""
         for row in rows:
             is_row = type(row) is int and 0 <= row < len(self.reviewed.samples)
             require(is_row, 404, "There is no such sample.")
         return np.array(rows, np.int64)
 
     def _read_change(self, change: Any) -> tuple[int, Decision | None]:
+        """Return a change's row and its decision, None if it is taken back; raise Refused."""
         require(isinstance(change, dict), 400, "A change must be an object.")
         row = change.get("row")
         kind = change.get("decision")
@@ -245,19 +249,19 @@ class Session:
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
         word = self._word(row)
-        return row, Decision(self._id(row), kind, word, label, when, score, self.reviewer)
+        return row, Decision(self._sample_id(row), kind, word, label, when, score, self.reviewer)
 
-    def _id(self, row: int) -> Any:
-        name = self.reviewed.samples.ids[row]
-        if hasattr(name, "item"):
-            return name.item()
-        return name
+    def _sample_id(self, row: int) -> Any:
+        """Return a row's id as a Python value."""
+        sample_id = self.reviewed.samples.ids[row]
+        if hasattr(sample_id, "item"):
+            return sample_id.item()
+        return sample_id
 
     def _label(self, label: Any) -> str:
         """Check a new label; return it as a word."""
         names = self.reviewed.samples.class_names
-        can = self.reviewed.relabels
-        require(can, 400, "These samples cannot be given another label here.")
+        require(self.reviewed.relabels, 400, "These samples cannot be given another label here.")
         if names:
             require(label in names, 400, "A new label must be a class of the data.")
             return str(label)
@@ -267,6 +271,7 @@ class Session:
             raise Refused(400, f"A new target must be a number: {error}.") from error
 
     def _word(self, row: int) -> str:
+        """Return a row's given label as a word."""
         names = self.reviewed.samples.class_names
         label = self._listing["given"][row]
         if names:

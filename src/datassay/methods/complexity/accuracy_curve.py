@@ -23,7 +23,7 @@ from datassay.store.results import ResultStore
 from datassay.train.learner import Learner
 
 STEP = "fit to growing parts of the data"
-# Default sizes: N_SIZES, from n / SPAN or FEWEST_A_CLASS samples per class, up to n.
+# By default N_SIZES sizes, from n / SPAN, but at least FEWEST_A_CLASS samples per class, up to n.
 N_SIZES, SPAN, FEWEST_A_CLASS = 8, 64, 4
 
 
@@ -129,13 +129,13 @@ def accuracy_curve(
 def default_sizes(train: SampleSet) -> Int[np.ndarray, " K"]:
     """Return 8 sizes at equal ratios, from n / 64 (4 samples per class at least) to n."""
     n = len(train)
-    low = max(round(n / SPAN), FEWEST_A_CLASS * max(2, train.n_classes))
-    if 2 * low > n:
+    smallest = max(round(n / SPAN), FEWEST_A_CLASS * max(2, train.n_classes))
+    if 2 * smallest > n:
         raise DataError(
-            f"a learning curve needs at least {2 * low} training samples here, twice "
+            f"a learning curve needs at least {2 * smallest} training samples here, twice "
             f"{FEWEST_A_CLASS} a class; got {n}. Add samples, or give sizes."
         )
-    return np.unique(np.geomspace(low, n, N_SIZES).round().astype(np.int64))
+    return np.unique(np.geomspace(smallest, n, N_SIZES).round().astype(np.int64))
 
 
 def check_sizes(sizes: Int[np.ndarray, " K"], n: int) -> None:
@@ -160,14 +160,15 @@ def nested_order(train: SampleSet, draw: np.random.Generator) -> Int[np.ndarray,
     order = draw.permutation(len(train))
     if not train.is_classification:
         return order
-    position = np.empty(len(train))
+    quantile = np.empty(len(train))  # how far each sample is in the order of its class, in [0, 1)
     for c in range(train.n_classes):
         members = order[train.y[order] == c]
-        position[members] = (np.arange(len(members)) + draw.random()) / max(len(members), 1)
-    return np.argsort(position, kind="stable")
+        quantile[members] = (np.arange(len(members)) + draw.random()) / max(len(members), 1)
+    return np.argsort(quantile, kind="stable")
 
 
 def _constant_error(val: SampleSet) -> float:
+    """Return the error of the best constant guess; raise where all targets are the same."""
     if len(val) < 2 or (val.y == val.y[0]).all():
         raise DataError(
             "the validation samples must be at least 2 with targets that differ; got "

@@ -37,8 +37,8 @@ def gain_of_more(
         learner: gives the R models.
         train: n samples.
         rule: how predictions of the held-out samples are scored.
-        whole: what the learner's first models say of those when they learn from all n samples,
-            where that is known: they are not fitted again.
+        whole: [_, m, k], predictions for the held-out samples by the learner's first models, fitted
+            to all n samples: these are not fitted again. None where no such fit is known.
         seed: of the smaller sizes' samples, and of the curves that are drawn.
 
     Returns:
@@ -47,9 +47,9 @@ def gain_of_more(
         are too few samples for a curve.
     """
     started = time.perf_counter()
-    n, k = len(train), max(1, train.n_classes)
+    n = len(train)
     sizes = np.unique((np.array(SHARES) * n).astype(int))
-    if len(sizes) < len(SHARES) or sizes[0] < FEWEST * k or sizes[0] < 8:
+    if len(sizes) < len(SHARES) or sizes[0] < max(8, FEWEST * train.n_classes):
         return None
     draw = np.random.default_rng((seed, 3))
     orders = np.stack([nested_order(train, draw) for _ in range(learner.repeats)])
@@ -57,14 +57,15 @@ def gain_of_more(
     whole_predictions = []
     if whole is not None:
         whole_predictions = list(whole[: learner.repeats, None])
+    n_known = [0] * (len(sizes) - 1) + [len(whole_predictions)]
     fittings = [
-        Fitting(learner, train, rule.held_out, train.y, rows[seed], None, range(seed, seed + 1))
-        for rows in subsets
-        for seed in range(len(whole_predictions) if rows is subsets[-1] else 0, learner.repeats)
+        Fitting(learner, train, rule.held_out, train.y, rows[r], None, range(r, r + 1))
+        for rows, n_done in zip(subsets, n_known, strict=True)
+        for r in range(n_done, learner.repeats)
     ]
     predictions = predictions_of(fittings)
     n_smaller = (len(sizes) - 1) * learner.repeats
-    predictions[n_smaller:n_smaller] = whole_predictions
+    predictions[n_smaller:n_smaller] = whole_predictions  # before the others of all n samples
     scores = np.concatenate([rule.scores(p) for p in predictions])
     errors = 1 - scores.reshape(len(sizes), learner.repeats, -1)
     curve = AccuracyCurve(sizes, errors, _constant_error(train, rule), rule.metric)

@@ -20,15 +20,24 @@ STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
 
 
 def whole_numbers(text: str, name: str, limit: int = 8) -> tuple[int, ...]:
-    """Parse numbers as "5,10,20", "5:40:5", or "5:40": at most `limit`, evenly spaced, sorted."""
+    """Return the numbers that a text names, ascending.
+
+    "5,10,20" lists them, "5:40:5" gives first, last and step, and "5:40" takes at most `limit`,
+    evenly spaced.
+
+    Raises:
+        SettingError: it is none of these.
+    """
     rule = f"{name} must be whole numbers from 1, as 5,10,20 or 5:40 or 5:40:5; got {text[:60]!r}."
     ends = text.split(":")
     if len(ends) == 1:
         words = text.split(",")
     else:
         words = ends
-    checks = (len(word) <= DIGITS and word.strip().isdecimal() and int(word) > 0 for word in words)
-    if not all(checks) or len(ends) > 3:
+    are_valid = (
+        len(word) <= DIGITS and word.strip().isdecimal() and int(word) > 0 for word in words
+    )
+    if not all(are_valid) or len(ends) > 3:
         raise SettingError(rule)
     numbers = [int(word) for word in words]
     if len(ends) == 1:
@@ -104,17 +113,19 @@ class Complexity(Command):
     """A command about teacher networks with --inputs or --width, else about data."""
 
     def start(self, user_input: Mapping[str, Any], out: Path) -> None:
-        """Choose the job by the options, and raise if one is of the other job."""
+        """Start the teachers' job if --inputs or --width is given, else the data's.
+
+        An option of the other job is an error, which says what that option needs.
+        """
         if "inputs" in user_input or "width" in user_input:
-            refuse_others(
-                user_input, DataInputs, (TeacherSettings,), "does not go with --inputs or --width"
-            )
+            why = "does not go with --inputs or --width"
+            refuse_others(user_input, DataInputs, shared_with=(TeacherSettings,), why=why)
             why = "needs DATA, which --inputs and --width do not go with"
-            refuse_others(user_input, CurveSettings, (TeacherSettings,), why)
+            refuse_others(user_input, CurveSettings, shared_with=(TeacherSettings,), why=why)
             TEACHERS.start(user_input, out)
         else:
             why = "needs --inputs or --width, which no data go with"
-            refuse_others(user_input, TeacherSettings, (CurveSettings,), why)
+            refuse_others(user_input, TeacherSettings, shared_with=(CurveSettings,), why=why)
             CURVE.start(user_input, out)
 
 

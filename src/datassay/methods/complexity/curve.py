@@ -44,7 +44,7 @@ FILES = {"fits.parquet": "the score of every fit", "summary.json": "the figures 
 # As far as the intervals were checked against more data (bench/uses/learning_curves.py).
 CHECKED = 8
 AHEAD = (1, 2, 4, 8)
-# How far the figures reach, in times the samples there are.
+# How far the figures reach at most, in times the samples there are.
 FARTHEST = 64
 POINTS = 120
 # Below this share of the error that twice the samples remove they are hardly worth it.
@@ -86,9 +86,11 @@ class CurveFindings(SampleFindings):
     def validation_share(self) -> float:
         """The share of the interval's width at the largest size that validation samples cause."""
         n = np.array([float(self.n)])
-        full, blind = (np.ptp(e.score(n)[[0, 2], 0]) for e in (self.extrapolation, self.blind))
-        if full > 0:
-            return float(1 - blind / full)
+        width, blind_width = (
+            np.ptp(laws.score(n)[[0, 2], 0]) for laws in (self.extrapolation, self.blind)
+        )
+        if width > 0:
+            return float(1 - blind_width / width)
         return 0.0
 
 
@@ -129,11 +131,13 @@ def run(
 
 def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:
     """Return the score at half the present error, to two digits; 0.999 without any error."""
-    error = float(curve.errors[-1].mean()) / 2
-    if not 0 < error < 1:
-        return (0.999,) if error <= 0 else (0.5,)
-    digits = 1 - math.floor(math.log10(error))
-    return (round(1 - error, digits),)
+    half_error = float(curve.errors[-1].mean()) / 2
+    if half_error <= 0:
+        return (0.999,)
+    if not half_error < 1:  # an R² below −1, or NaN
+        return (0.5,)
+    digits = 1 - math.floor(math.log10(half_error))
+    return (round(1 - half_error, digits),)
 
 
 def page(findings: CurveFindings) -> Page:
@@ -175,7 +179,7 @@ def span(needed: NeededSamples) -> str:
 
 
 def _twice(findings: CurveFindings) -> dict[str, Any]:
-    """Return the gain of twice the samples: interval, unit, and whether it is small."""
+    """Return the gain of twice the samples: interval (5, 50, 95 %), unit, whether it is small."""
     n = np.array([1.0, 2.0]) * findings.n
     errors = findings.extrapolation.draws.errors(n)
     gain = np.quantile(errors[:, 0] - errors[:, 1], [0.05, 0.5, 0.95])
@@ -240,11 +244,11 @@ def _score_figure(findings: CurveFindings) -> Figure:
 
 
 def _chart(findings: CurveFindings, y_title: str) -> tuple[Figure, np.ndarray]:
-    """Return an empty chart over sizes, the largest measured one marked, and where to draw laws."""
+    """Return a chart over sizes with the largest measured one marked, and the sizes of a law."""
     # As far as the wanted scores need, 8 to 64 times the samples there are.
-    far = [v for x in findings.needed for v in (x.median, x.high) if np.isfinite(v)]
-    low, high = AHEAD[-1] * findings.n, FARTHEST * findings.n
-    reach = float(np.clip(1.3 * max(far, default=0), low, high))
+    needed = [n for score in findings.needed for n in (score.median, score.high) if np.isfinite(n)]
+    least_reach = AHEAD[-1] * findings.n
+    reach = float(np.clip(1.3 * max(needed, default=0), least_reach, FARTHEST * findings.n))
     n = np.geomspace(findings.extrapolation.covers, reach, POINTS)
     ends = np.array([0.9 * float(findings.extrapolation.curve.sizes[0]), float(n[-1])])
     figure = chart("training samples (log scale)", y_title, log_x=ends, height=420)
@@ -254,7 +258,9 @@ def _chart(findings: CurveFindings, y_title: str) -> tuple[Figure, np.ndarray]:
 
 
 def _band(figure: Figure, n: np.ndarray, low: np.ndarray, high: np.ndarray, name: str) -> None:
-    x, y = np.r_[n, n[::-1]], np.r_[low, high[::-1]]
+    """Fill the area between two curves over n."""
+    x = np.r_[n, n[::-1]]
+    y = np.r_[low, high[::-1]]
     area = {"fill": "toself", "fillcolor": "rgba(0,114,178,.16)", "width": 0}
     line(figure, x, y, name, BLUE, **area)
 
@@ -276,8 +282,10 @@ def files(findings: CurveFindings, page: Page) -> dict[str, pa.Table | str]:
     """Return every fit as a table, and the summary, where infinite numbers are null."""
     sizes = np.array(AHEAD, np.float64) * findings.n
     names = ("low", "median", "high")
-    extrapolation, forecast = findings.extrapolation, findings.forecast
-    curve, law = extrapolation.curve, extrapolation.law
+    extrapolation = findings.extrapolation
+    forecast = findings.forecast
+    curve = extrapolation.curve
+    law = extrapolation.law
     summary = standard_json({
         **page.head,
         "metric": findings.metric,

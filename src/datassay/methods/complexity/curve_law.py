@@ -14,10 +14,10 @@ from jaxtyping import Bool, Float
 from datassay.results import result
 
 LAWS = ("power", "start")
-EXPONENTS = (0.02, 4.0)
-# Bounds of the bend of "start", as shares of the smallest and of the largest size.
+EXPONENTS = (0.02, 4.0)  # lowest and highest
+# Lowest and highest bend of "start", as shares of the smallest and of the largest size.
 BENDS = (1 / 30, 3.0)
-ZOOMS = 4
+ZOOMS = 4  # how often the grid around the optimum is refined, to half its step
 
 
 @result
@@ -133,16 +133,20 @@ def join_laws(parts: list[CurveLaws]) -> CurveLaws:
     return CurveLaws(**arrays, reference=parts[0].reference, start=parts[0].start, misfit=misfit)
 
 
+# Parameters, [E, G, p] (E is 1 or D) → misfits and the best linear parameters, [D, G] each.
 Profile = Callable[[np.ndarray], tuple[np.ndarray, tuple[np.ndarray, ...]]]
 
 
 def _search(
-    profile: Profile, bounds: list[tuple[float, float]], n: int, n_curves: int
+    profile: Profile, bounds: list[tuple[float, float]], n_values: int, n_curves: int
 ) -> tuple[Float[np.ndarray, "D p"], tuple[np.ndarray, ...], Float[np.ndarray, " D"]]:
-    """Find the least misfit over positive parameters, on a log grid refined around the best."""
+    """Return the p positive parameters of least misfit per curve, the linear ones, and the misfit.
+
+    The grid has n_values of each parameter, at equal ratios, and is refined around the best.
+    """
     low, high = np.log(bounds).T
-    step = (high - low) / (n - 1)
-    grid = low + step * np.array(list(product(range(n), repeat=len(bounds))))  # [G, p]
+    step = (high - low) / (n_values - 1)
+    grid = low + step * np.array(list(product(range(n_values), repeat=len(bounds))))  # [G, p]
     offsets = np.array(list(product((-1, -0.5, 0, 0.5, 1), repeat=len(bounds))))
     rows = np.arange(n_curves)
 
@@ -165,7 +169,9 @@ def _fit_power(
     w: Float[np.ndarray, " K"],
     c: Float[np.ndarray, "E G"],
 ) -> tuple[Float[np.ndarray, "D G"], tuple[Float[np.ndarray, "D G"], Float[np.ndarray, "D G"]]]:
-    """Fit floor and drop, both at least 0: if the free solution is negative, one of them is 0."""
+    """Return misfit, and floor and drop, both at least 0: where one would be negative it is 0."""
+    # error ≈ floor + drop g. s, sg, sgg, se, seg and see are the sums over sizes of w times 1, g,
+    # g², error, error · g and error².
     g = ratio ** -c[..., None]  # [E, G, K], E is 1 or D
     s = w.sum()
     sg = g @ w
@@ -176,7 +182,8 @@ def _fit_power(
     det = np.maximum(s * sgg - sg * sg, np.finfo(float).tiny)
     floor = (sgg * se - sg * seg) / det
     drop = (s * seg - sg * se) / det
-    floor, drop = np.where(floor < 0, 0.0, floor), np.where(floor < 0, seg / sgg, drop)
+    drop = np.where(floor < 0, seg / sgg, drop)
+    floor = np.where(floor < 0, 0.0, floor)
     floor = np.where(drop < 0, se / s, floor)
     drop = np.where(drop < 0, 0.0, drop)
     misfit = see - 2 * (floor * se + drop * seg)
@@ -191,7 +198,9 @@ def _fit_start(
     start: float,
     p: Float[np.ndarray, "E G 2"],
 ) -> tuple[Float[np.ndarray, "D G"], tuple[Float[np.ndarray, "D G"]]]:
-    """Fit a floor in [0, start]: error − start h = floor (1 − h), h = 1/(1 + (n/bend)^c)."""
+    """Return misfit, and a floor in [0, start]: error ≈ start h + floor (1 − h)."""
+    # h = 1/(1 + (n/bend)^c), p holds bend and c. uu, ue, uh, hh, he and see are sums over sizes of
+    # w times two of u = 1 − h, h and error.
     h = 1 / (1 + (sizes / p[..., :1]) ** p[..., 1:])  # [E, G, K]
     u = 1 - h
     uu = (u * u) @ w
@@ -202,4 +211,5 @@ def _fit_start(
     see = ((errors * errors) @ w)[:, None]
     floor = np.clip((ue - start * uh) / uu, 0, start)
     misfit = see + floor**2 * uu + start**2 * hh
-    return misfit - 2 * floor * ue - 2 * start * he + 2 * floor * start * uh, (floor,)
+    misfit = misfit - 2 * floor * ue - 2 * start * he + 2 * floor * start * uh
+    return misfit, (floor,)

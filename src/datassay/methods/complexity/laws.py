@@ -130,13 +130,13 @@ def fit_joint_law(
 def _medians(
     t: np.ndarray, n_opt: np.ndarray, n_resamples: int, level: float, seed: int
 ) -> tuple[Float[np.ndarray, " sizes"], Float[np.ndarray, "resamples sizes"]]:
-    """Return the sizes with a finite median over teachers, and their medians, bootstrapped."""
+    """Return sizes with a finite median over teachers; their medians, row 0 not resampled."""
     at_least("n_resamples", n_resamples, 1)
     fraction("level", level, "()")
     n_opt = np.asarray(n_opt, dtype=float)
-    holds = n_opt.ndim == 2 and len(n_opt) == len(t)
+    fits_sizes = n_opt.ndim == 2 and len(n_opt) == len(t)
     rule = f"be [sizes, teachers] with the {len(t)} sizes"
-    require(holds, "n_opt", rule, f"shape {list(n_opt.shape)}", error=DataError)
+    require(fits_sizes, "n_opt", rule, f"shape {list(n_opt.shape)}", error=DataError)
     is_finite = np.isfinite(median(n_opt))
     if is_finite.sum() < 3:
         raise DataError(
@@ -160,23 +160,23 @@ def _law(
     if kind in {"linear", "log"}:
         fit = _fit_affine
     coef, fitted = fit(kind, t, medians)
-    total = np.square(medians - medians.mean(1, keepdims=True)).sum(1)
-    residual_sum = np.square(medians - fitted).sum(1)
-    # A bootstrap row without variance explains nothing.
-    r2 = 1 - residual_sum / np.where(total > 0, total, np.inf)
+    total_squares = np.square(medians - medians.mean(1, keepdims=True)).sum(1)
+    residual_squares = np.square(medians - fitted).sum(1)
+    # R² is 1 where all medians of a bootstrap row are the same: there is nothing to explain.
+    r2 = 1 - residual_squares / np.where(total_squares > 0, total_squares, np.inf)
     ends = [(1 - level) / 2, (1 + level) / 2]
     bounds = {k: tuple(np.quantile(v[1:], ends).tolist()) for k, v in coef.items()}
     values = {k: float(v[0]) for k, v in coef.items()}
     low, high = np.quantile(r2[1:], ends)
     return Law(
-        kind,
-        _format_law(kind, name, values),
-        values,
-        bounds,
-        float(r2[0]),
-        (float(low), float(high)),
-        (float(t.min()), float(t.max())),
-        level,
+        kind=kind,
+        formula=_format_law(kind, name, values),
+        coef=values,
+        interval=bounds,
+        r_squared=float(r2[0]),
+        r_squared_interval=(float(low), float(high)),
+        size_range=(float(t.min()), float(t.max())),
+        level=level,
     )
 
 
@@ -205,9 +205,9 @@ def _fit_affine(
 def _fit_power(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Fit the factor in closed form per exponent; take the exponent of least residual."""
+    """Fit b·shape(t)^c; return both coefficients, and the fitted medians."""
     shapes = _grow(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
-    # One shape explains its squared projection of Σ N².
+    # With the best factor b a shape takes its squared projection off the residual Σ N².
     explained = np.square(medians @ (shapes / np.linalg.norm(shapes, axis=1)[:, None]).T)
     exponent = _peak(explained)
     shape = _grow(kind, t[None], exponent[:, None])  # [resamples, sizes]
@@ -216,16 +216,18 @@ def _fit_power(
 
 
 def _peak(explained: Float[np.ndarray, "resamples exponents"]) -> Float[np.ndarray, " resamples"]:
+    """Return the exponents at which the parabolas through the best of EXPONENTS peak."""
     peak_idx = np.clip(explained.argmax(1), 1, len(EXPONENTS) - 2)
     rows = np.arange(len(peak_idx))
     lower, middle, upper = (explained[rows, peak_idx + k] for k in (-1, 0, 1))
-    bend = lower - 2 * middle + upper
-    shift = np.where(bend < 0, 0.5 * (lower - upper) / np.where(bend < 0, bend, 1), 0.0)
+    curvature = lower - 2 * middle + upper
+    has_peak = curvature < 0
+    shift = np.where(has_peak, 0.5 * (lower - upper) / np.where(has_peak, curvature, 1), 0.0)
     return EXPONENTS[peak_idx] + np.clip(shift, -1, 1) * (EXPONENTS[1] - EXPONENTS[0])
 
 
 def median(n_opt: Float[np.ndarray, "sizes teachers"]) -> Float[np.ndarray, " sizes"]:
-    """Return the median over teachers, infinite if half are: np.median makes inf − inf NaN."""
+    """Return the median over teachers, infinite if half of them are (np.median gives NaN there)."""
     ordered = np.sort(n_opt, axis=1)
     n = n_opt.shape[1]
     return (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2
@@ -243,6 +245,7 @@ def _resample_medians(
 
 
 def _format_law(kind: str, name: str, coef: dict[str, float]) -> str:
+    """Return the law of FORMULAS with numbers in place of a, b and c."""
     text = FORMULAS[kind].format(t=name)
     for letter, value in coef.items():
         if abs(value) >= 100:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from jaxtyping import Float
@@ -177,11 +178,15 @@ def extrapolate(
     mean = curve.errors.mean((1, 2))
     weights = 1 / _variance(curve)
     settings = {"start": curve.start, "reference": float(sizes[-1])}
-    errors = _resample(curve, draws, resample_validation, rng) * _shared_luck(curve, draws, rng)
-    groups = 1 + _most_left_out(len(sizes))
+    errors = _resample(curve, draws, resample_validation, rng)
+    errors = errors * _draw_shared_factors(curve, draws, rng)
+    # Draws take turns among all pairs of a number of sizes left out and a law.
+    variants = list(product(range(1 + _most_left_out(len(sizes))), LAWS))
     parts = [
-        fit_curve_laws(kind, sizes[cut:], errors[i :: 2 * groups, cut:], weights[cut:], **settings)
-        for i, (cut, kind) in enumerate((o, k) for o in range(groups) for k in LAWS)
+        fit_curve_laws(
+            law, sizes[cut:], errors[i :: len(variants), cut:], weights[cut:], **settings
+        )
+        for i, (cut, law) in enumerate(variants)
     ]
     law = fit_curve_laws("power", sizes, mean[None], weights, **settings)
     return Extrapolation(curve, law, join_laws(parts), level)
@@ -208,50 +213,56 @@ def forecast(
     n = int(curve.sizes[-1])
     extrapolation = extrapolate(beginning, level=level, resample_validation=False, seed=seed)
     low, median, high = extrapolation.score(np.array([float(n)]))[:, 0]
-    measured = float(curve.score[-1].mean())
-    return Forecast(int(beginning.sizes[-1]), n, float(low), float(median), float(high), measured)
+    return Forecast(
+        from_n=int(beginning.sizes[-1]), n=n, low=float(low), median=float(median),
+        high=float(high), measured=float(curve.score[-1].mean()),
+    )  # fmt: skip
 
 
 def _most_left_out(n_sizes: int) -> int:
+    """Return how many of the smallest sizes a draw may leave out."""
     return min(MOST_LEFT_OUT, max(0, n_sizes - FEWEST_SIZES))
 
 
 def _variance(curve: AccuracyCurve) -> Float[np.ndarray, " K"]:
-    """Return the variance of the mean error per size: repeats, law's tolerance, one sample."""
+    """Return the squared uncertainty of the mean error at each size."""
+    # Of the mean over repeats, of the law itself, and one validation sample, so that none is 0.
     error = curve.errors.mean(2)
     repeats, m = curve.errors.shape[1:]
-    between = error.var(1, ddof=1) / repeats
-    return between + (TOLERANCE * error.mean(1)) ** 2 + 1 / m**2
+    of_mean = error.var(1, ddof=1) / repeats
+    return of_mean + (TOLERANCE * error.mean(1)) ** 2 + 1 / m**2
 
 
 def _resample(
-    curve: AccuracyCurve, draws: int, validation: bool, rng: np.random.Generator
+    curve: AccuracyCurve, draws: int, resamples_validation: bool, rng: np.random.Generator
 ) -> Float[np.ndarray, "D K"]:
-    """Return mean errors over repeats and validation samples, both drawn with replacement."""
-    k, repeats, m = curve.errors.shape
-    flat = curve.errors.reshape(k * repeats, m)
+    """Return mean errors over repeats, and validation samples too, drawn with replacement."""
+    n_sizes, repeats, m = curve.errors.shape
+    fits = curve.errors.reshape(n_sizes * repeats, m)
     means = []
     for start in range(0, draws, CHUNK):
-        d = min(CHUNK, draws - start)
-        if validation:
-            by_fit = rng.multinomial(m, np.full(m, 1 / m), d) @ flat.T / m
+        n_draws = min(CHUNK, draws - start)
+        if resamples_validation:
+            fit_means = rng.multinomial(m, np.full(m, 1 / m), n_draws) @ fits.T / m
         else:
-            by_fit = np.broadcast_to(flat.mean(1), (d, k * repeats))
-        share = rng.multinomial(repeats, np.full(repeats, 1 / repeats), d) / repeats
-        means.append(np.einsum("dkr,dr->dk", by_fit.reshape(d, k, repeats), share))
+            fit_means = np.broadcast_to(fits.mean(1), (n_draws, n_sizes * repeats))
+        share = rng.multinomial(repeats, np.full(repeats, 1 / repeats), n_draws) / repeats
+        fit_means = fit_means.reshape(n_draws, n_sizes, repeats)
+        means.append(np.einsum("dkr,dr->dk", fit_means, share))
     return np.concatenate(means)
 
 
-def _shared_luck(
+def _draw_shared_factors(
     curve: AccuracyCurve, draws: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "D K"]:
-    """Draw the relative error that repeats share as they draw from the same samples, [D, K]."""
-    # Fits to n_k of n samples share n_k/n of their variance; the rest averages out over repeats.
-    # The relative spread between repeats at the smaller sizes, where subsets hardly overlap, is
-    # used for all n. Growing sets keep their samples, so increments are independent.
+    """Draw factors, one per draw and size, by which all repeats' errors are off together."""
+    # All repeats take their samples from the same n. Those of n_k samples share n_k/n of their
+    # variance; the rest averages out over repeats. The relative spread between repeats at the
+    # smaller sizes, where subsets hardly overlap, is used for all sizes. Growing sets keep their
+    # samples, so increments are independent.
     error = curve.errors.mean(2)
-    spread = error.std(1, ddof=1) / np.maximum(error.mean(1), 1 / curve.errors.shape[2])
-    typical = float(np.median(spread[: max(1, len(spread) // 2)]))
-    n = curve.sizes / curve.sizes[-1]
-    steps = np.sqrt(np.diff(n, prepend=0.0))
-    return np.exp(typical * np.cumsum(rng.normal(size=(draws, len(n))) * steps, 1))
+    relative_spread = error.std(1, ddof=1) / np.maximum(error.mean(1), 1 / curve.errors.shape[2])
+    typical_spread = float(np.median(relative_spread[: max(1, len(relative_spread) // 2)]))
+    share = curve.sizes / curve.sizes[-1]
+    steps = np.sqrt(np.diff(share, prepend=0.0))
+    return np.exp(typical_spread * np.cumsum(rng.normal(size=(draws, len(share))) * steps, 1))

@@ -30,7 +30,7 @@ class Search(Recovery):
 
     @property
     def n_doublings(self) -> int:
-        """Most N that the doubling tries: 1, 2, 4, ... up to max_samples."""
+        """How many N the doubling tries: 1, 2, 4, ... up to max_samples."""
         return self.max_samples.bit_length()
 
     def manifest(self) -> dict[str, object]:
@@ -107,7 +107,7 @@ def sample_complexity(
     seed: int = Recovery.seed,
     progress: Progress = silent,
 ) -> SampleComplexity:
-    """Search the smallest training set from which students recover teachers of one size.
+    """Return the fewest samples from which students recover each teacher of one size.
 
     Args:
         n_inputs: d.
@@ -210,7 +210,7 @@ def bisect(
     trials: list[TrialRow] = []
     total = search.n_teachers * (search.n_doublings + search.depth)
 
-    def recover(teachers: list[int], n: int) -> np.ndarray:
+    def recover(teachers: list[int], n: int) -> np.ndarray:  # [teachers], whether each is
         share, r2 = trial(teachers, n)
         trials.extend(zip(teachers, [n] * len(teachers), share.tolist(), r2.tolist(), strict=True))
         return share >= search.probability
@@ -218,14 +218,18 @@ def bisect(
     for i in range(search.n_doublings):
         pending = np.flatnonzero(np.isinf(doubled))
         if len(pending):
-            doubled[pending[recover(pending.tolist(), 2**i)]] = 2**i
+            is_recovered = recover(pending.tolist(), 2**i)
+            doubled[pending[is_recovered]] = 2**i
         progress(STEP, search.n_teachers * (i + 1), total)
     high = {k: int(n) for k, n in enumerate(doubled) if np.isfinite(n)}
     low = {k: n // 2 for k, n in high.items()}
     for i in range(search.depth):
         for n, teachers in _by_middle(low, high).items():
-            for k, is_recovered in zip(teachers, recover(teachers, n), strict=True):
-                (high if is_recovered else low)[k] = n
+            for k, is_enough in zip(teachers, recover(teachers, n), strict=True):
+                if is_enough:
+                    high[k] = n
+                else:
+                    low[k] = n
         progress(STEP, search.n_teachers * (search.n_doublings + i + 1), total)
     opt = np.array([high.get(k, np.inf) for k in range(search.n_teachers)], dtype=float)
     return doubled, opt, trials

@@ -92,14 +92,14 @@ def complexity_table(
     for d, m in sizes:
         check_size(d, m)
     result_store = ResultStore(store, search.manifest())
-    units = search.n_teachers * (search.n_doublings + search.depth)
+    most_trials = search.n_teachers * (search.n_doublings + search.depth)  # of one size
     rows = []
     for i, (d, m) in enumerate(sizes):
         name = f"inputs-{d}-width-{m}"
         if name not in result_store:
-            report = part_of(progress, STEP, i * units, len(sizes) * units)
+            report = part_of(progress, STEP, i * most_trials, len(sizes) * most_trials)
             result = search_samples(d, m, search, progress=report)
             result_store.put(name, {key: getattr(result, key) for key in KEPT})
         rows.append(SampleComplexity(d, m, **result_store.get(name), search=search))
-        progress(STEP, (i + 1) * units, len(sizes) * units)
+        progress(STEP, (i + 1) * most_trials, len(sizes) * most_trials)
     return ComplexityTable(tuple(rows), search)

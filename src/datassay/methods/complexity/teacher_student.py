@@ -13,7 +13,7 @@ from torch import Tensor
 from datassay.errors import SettingError
 from datassay.rules import integer, one_of, positive
 
-# From this width on the innermost axis is the units of a student, below it the students.
+# From this width on the last axis in memory is the units of a student, below it the students.
 WIDE = 64
 NAMES = {
     "optimizer": ("adam", "sgd"),
@@ -69,10 +69,12 @@ class StudentRecipe:
 def check_recipe(recipe: StudentRecipe) -> None:
     """Raise if a number is not positive, or a name is unknown."""
     for name in ("lr", "epochs", "n_test"):
-        if (value := getattr(recipe, name)) is not None:
+        value = getattr(recipe, name)
+        if value is not None:
             positive(name, value)
     for name in ("batch_size", "student_width"):
-        if (value := getattr(recipe, name)) is not None:
+        value = getattr(recipe, name)
+        if value is not None:
             integer(name, value)
     if recipe.student_width and recipe.divisor == "width":
         raise SettingError(
@@ -139,37 +141,38 @@ def train_students(
     """
     n = x.shape[1]
     n_units = start.shape[3]
-    size = min(recipe.batch_size or n, n)
-    order = (0, 2, 3, 1)
+    batch_size = min(recipe.batch_size or n, n)
+    axes = (0, 2, 3, 1)  # C, d, m, T
     if n_units >= WIDE:
-        order = (0, 2, 1, 3)
-    # [C, d, T, m] or [C, d, m, T]; always a copy: start stays the caller's.
-    w = start.permute(order).clone(memory_format=torch.contiguous_format)
+        axes = (0, 2, 1, 3)  # C, d, T, m
+    # Always a copy: start stays the caller's.
+    w = start.permute(axes).clone(memory_format=torch.contiguous_format)
     if recipe.optimizer == "adam":
         update = _Adam(w, recipe.lr)
     else:
         update = _Descent(w, recipe.lr)
-    first_batch = x[:, :size], y[:, :size]
-    gradient = _Gradient(w, *first_batch, order.index(3), _loss_scale(recipe, size, n_units))
+    scale = _loss_scale(recipe, batch_size, n_units)
+    gradient = _Gradient(w, x[:, :batch_size], y[:, :batch_size], axes.index(3), scale)
     draw = torch.Generator().manual_seed(0)
     for _ in range(recipe.epochs):
-        if size == n:
+        if batch_size == n:
             update(gradient())
             continue
-        for rows in torch.randperm(n, generator=draw)[: n // size * size].split(size):
+        order = torch.randperm(n, generator=draw)
+        for rows in order[: n // batch_size * batch_size].split(batch_size):
             gradient.take(x[:, rows], y[:, rows])
             update(gradient())
-    return w.permute([order.index(axis) for axis in range(4)])
+    return w.permute([axes.index(axis) for axis in range(4)])
 
 
 def _loss_scale(recipe: StudentRecipe, n: int, width: int) -> float:
-    """Return the factor of the squared errors of eq. (2.1)'s outputs in the loss."""
-    samples = 1.0
+    """Return the factor of the loss: Σ_i (y_i − f(x_i))² with outputs of eq. (2.1) times this."""
+    scale = 1.0
     if recipe.reduction == "mean":
-        samples = 1 / n
+        scale = 1 / n
     if recipe.divisor == "width":
-        return samples / width
-    return samples
+        return scale / width
+    return scale
 
 
 class _Gradient:
@@ -188,25 +191,28 @@ class _Gradient:
         self.grad = torch.empty_like(w)
         self.z = w.new_empty(n_sets, n, w.shape[2] * w.shape[3])
         self.unflat = self.z.unflatten(2, w.shape[2:])
-        self.residual = w.new_empty(n_sets, n, w.shape[5 - unit_axis])
-        self.spread = self.residual.unsqueeze(unit_axis).expand_as(self.unflat)
+        student_axis = 5 - unit_axis  # one is 2, the other 3
+        self.residual = w.new_empty(n_sets, n, w.shape[student_axis])
+        self.unit_residual = self.residual.unsqueeze(unit_axis).expand_as(self.unflat)
         self.slope = 2 / n_units * scale
         self.take(x, y)
 
     def take(self, x: Tensor, y: Tensor) -> None:
+        """Set the batch, of the same size as the first."""
         self.x = x
         self.xt = x.mT.contiguous()
         # z is not divided by √m: the targets and the slope include the factor.
         self.y = (y * self.units**0.5).unsqueeze(2)
 
     def __call__(self) -> Tensor:
+        """Return the gradient at the present weights, shaped like them, in a buffer."""
         torch.bmm(self.x, self.w, out=self.z)
         self.z.relu_()
         torch.sum(self.unflat, self.axis, out=self.residual)
         self.residual.sub_(self.y).mul_(self.slope)
         # In place: the residual where a unit is active, 0 elsewhere.
         torch.ops.aten.threshold_backward.grad_input(
-            self.spread, self.unflat, 0, grad_input=self.unflat
+            self.unit_residual, self.unflat, 0, grad_input=self.unflat
         )
         torch.bmm(self.xt, self.z, out=self.grad.flatten(2))
         return self.grad
@@ -219,7 +225,9 @@ class _Adam:
         self.w = w
         self.lr = lr
         self.step = 0
-        self.mean, self.square, self.root = (torch.zeros_like(w) for _ in range(3))
+        self.mean = torch.zeros_like(w)
+        self.square = torch.zeros_like(w)
+        self.root = torch.zeros_like(w)
 
     def __call__(self, gradient: Tensor) -> None:
         self.step += 1

@@ -51,7 +51,8 @@ class TeacherFindings(Findings):
     @property
     def x(self) -> np.ndarray:
         """The values of what varies, one per size."""
-        d, m = self.table.n_inputs, self.table.width
+        d = self.table.n_inputs
+        m = self.table.width
         return {"d": d, "m": m, "d·log m": d * np.log(m)}[self.varied].astype(np.float64)
 
     @property
@@ -78,8 +79,9 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
     )
     sizes = product(settings.inputs, settings.width)
     trials = complexity_table(sizes, search, store=settings.store, progress=progress)
-    varies_both = len(settings.inputs) > 1 and len(settings.width) > 1
-    varied = "d·log m" if varies_both else "m" if len(settings.width) > 1 else "d"
+    varied = "d"
+    if len(settings.width) > 1:
+        varied = "d·log m" if len(settings.inputs) > 1 else "m"
     laws = _laws(trials, varied, settings.seed)
     facts = {
         "Inputs d": ", ".join(map(str, settings.inputs)),
@@ -95,29 +97,30 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
 
 
 def _laws(trials: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
-    usable = np.isfinite([s.median for s in trials.sizes])
-    smallest = {"d": trials.n_inputs, "m": trials.width, "d·log m": trials.width}[varied].min()
-    if usable.sum() < FEWEST_SIZES or smallest < 2:
+    """Return the laws in what varies, best R² first; none with few medians, or a size below 2."""
+    d = trials.n_inputs.astype(np.float64)
+    m = trials.width.astype(np.float64)
+    size = d if varied == "d" else m
+    is_finite = np.isfinite([s.median for s in trials.sizes])
+    if is_finite.sum() < FEWEST_SIZES or size.min() < 2:
         return ()
-    d, m = trials.n_inputs.astype(np.float64), trials.width.astype(np.float64)
     if varied == "d·log m":
         return (fit_joint_law(d, m, trials.n_opt, seed=seed),)
-    x = d if varied == "d" else m
-    return fit_laws(x, trials.n_opt, name=varied, seed=seed)
+    return fit_laws(size, trials.n_opt, name=varied, seed=seed)
 
 
 def page(findings: TeacherFindings) -> Page:
     """Return the page of teacher networks."""
     sizes = findings.table.sizes
     n_opt = findings.table.n_opt
-    rows = n_opt[np.isfinite(n_opt).all(1)]
-    is_compared = len(rows) > 0 and n_opt.shape[1] > 1
+    recovered = n_opt[np.isfinite(n_opt).all(1)]  # sizes at which every teacher was
+    is_compared = len(recovered) > 0 and n_opt.shape[1] > 1
     numbers = {
         "written": write_law,
         "lost": [s for s in sizes if not np.isfinite(s.median)],
         "n_lost": sum(s.n_not_recovered for s in sizes),
         "fewest_sizes": FEWEST_SIZES,
-        "ratio": float(np.median(rows.max(1) / rows.min(1))) if is_compared else None,
+        "ratio": float(np.median(recovered.max(1) / recovered.min(1))) if is_compared else None,
     }
     laws = [
         (write_law(law), f"{law.r_squared:.3f}", "{:.3f} to {:.3f}".format(*law.r_squared_interval))
@@ -140,6 +143,7 @@ def write_law(law: Law) -> str:
 
 
 def _size_row(size: SampleComplexity) -> tuple[str, ...]:
+    """Return a size's cells: d, m, median N, range over teachers, how many were not recovered."""
     recovered = size.n_opt[np.isfinite(size.n_opt)]
     median = "not recovered"
     if math.isfinite(size.median):
@@ -160,12 +164,12 @@ def _complexity_figure(findings: TeacherFindings) -> Figure:
     names = np.array([f"d = {s.n_inputs}, m = {s.width}" for s in findings.table.sizes])
     figure = chart(AXES[findings.varied], "samples needed N", height=420)
     # Teachers that were not recovered are no dots.
-    recovered = np.isfinite(n_opt)
-    across = np.broadcast_to(x[:, None], n_opt.shape)[recovered]
+    is_recovered = np.isfinite(n_opt)
+    teacher_x = np.broadcast_to(x[:, None], n_opt.shape)[is_recovered]
     hover = "%{text}: %{y:,} samples<extra></extra>"
-    texts = np.repeat(names[:, None], n_opt.shape[1], 1)[recovered]
+    texts = np.repeat(names[:, None], n_opt.shape[1], 1)[is_recovered]
     style = {"size": 6, "opacity": 0.5, "text": texts}
-    marks(figure, across, n_opt[recovered], "one teacher", GREY, hover, **style)
+    marks(figure, teacher_x, n_opt[is_recovered], "one teacher", GREY, hover, **style)
     rows = order[np.isfinite(medians[order])]
     line(
         figure, x[rows], medians[rows], "median", BLUE, hover.replace(": %", ": median %", 1),

@@ -54,29 +54,32 @@ def student_losses(
     Each teacher draws N training and N (or n_test) test samples, standard normal, and T students.
 
     Returns:
-        Mean squared error on fresh samples over the variance of the teacher's outputs on them (or
-        of its units, as the recipe says). Infinite for a single test sample, which has no
+        Mean squared error on the test samples over the variance of the teacher's outputs on them
+        (or of its units, as the recipe says). Infinite for a single test sample, which has no
         variance, and where training diverged. Source: S3 Algorithm 1 and eq. (2.9).
     """
     loss = np.empty((len(teacher_idx), n_students))
     trials = [_trial(teachers, k, n_samples, n_students, recipe) for k in teacher_idx]
     variance = np.array([[t.variance or np.nan] for t in trials])
     units = recipe.student_width or teachers.width
-    for rows, columns in _chunks(len(teacher_idx), n_students, n_samples * units):
-        chunk = trials[rows]
-        start = torch.stack([t.start[columns] for t in chunk])
+    for teacher_rows, students in _chunks(len(teacher_idx), n_students, n_samples * units):
+        chunk = trials[teacher_rows]
+        start = torch.stack([t.start[students] for t in chunk])
         x = torch.stack([t.x for t in chunk])
         y = torch.stack([t.y for t in chunk])
         trained = train_students(start, x, y, recipe)
         outputs = network_outputs(torch.stack([t.x_test for t in chunk]), trained).double()
-        y = torch.stack([t.y_test for t in chunk]).double()[:, None]  # [C, 1, n_test]
-        loss[rows, columns] = (outputs - y).square().mean(2).numpy() / variance[rows]
+        y_test = torch.stack([t.y_test for t in chunk]).double()[:, None]  # [C, 1, n_test]
+        squared_error = (outputs - y_test).square().mean(2).numpy()
+        loss[teacher_rows, students] = squared_error / variance[teacher_rows]
     loss[~np.isfinite(loss)] = np.inf
     return loss
 
 
 @result
 class _Trial:
+    """Students before training, samples to train and test them on, and the test error's divisor."""
+
     start: Float[Tensor, "T d m"]
     x: Float[Tensor, "n d"]
     y: Float[Tensor, " n"]
@@ -99,8 +102,8 @@ def _trial(
         variance = y[n:].var()
     else:
         variance = _unit_variance(weights)
-    start, x, y = (torch.as_tensor(a).to(recipe.dtype) for a in (start, x, y))
-    return _Trial(start, x[:n], y[:n], x[n:], y[n:], float(variance))
+    start, x, y = (torch.as_tensor(values).to(recipe.dtype) for values in (start, x, y))
+    return _Trial(start, x[:n], y[:n], x_test=x[n:], y_test=y[n:], variance=float(variance))
 
 
 def _unit_variance(weights: Float[np.ndarray, "d m"]) -> float:
@@ -108,10 +111,10 @@ def _unit_variance(weights: Float[np.ndarray, "d m"]) -> float:
     return float(np.square(weights).sum(0).mean() * (0.5 - 0.5 / np.pi))
 
 
-def _chunks(n_teachers: int, n_students: int, values: int) -> Iterator[tuple[slice, slice]]:
-    """Yield chunks of whole teachers if their students fit, else of students of one teacher."""
-    students = min(n_students, max(1, CHUNK // values))
-    rows = max(1, CHUNK // (values * n_students))
-    for i in range(0, n_teachers, rows):
-        for j in range(0, n_students, students):
-            yield slice(i, i + rows), slice(j, j + students)
+def _chunks(n_teachers: int, n_students: int, n_activations: int) -> Iterator[tuple[slice, slice]]:
+    """Yield slices of teachers and students: whole teachers if they fit, else parts of one."""
+    chunk_students = min(n_students, max(1, CHUNK // n_activations))
+    chunk_teachers = max(1, CHUNK // (n_activations * n_students))
+    for i in range(0, n_teachers, chunk_teachers):
+        for j in range(0, n_students, chunk_students):
+            yield slice(i, i + chunk_teachers), slice(j, j + chunk_students)

@@ -60,7 +60,7 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     fitted_router = None
     if divided is not None and divided.is_gated:  # else the inputs do not tell blocks apart
         fitted_router, _, _ = fit_router(rows, block, responsibility, router, seed)
-    share = np.array([len(idx) for idx in members]) / len(train)
+    share = np.array([len(positions) for positions in members]) / len(train)
     return splitting(train, Blocks(tuple(members), share, fitted_router), seed)
 
 

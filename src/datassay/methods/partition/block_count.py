@@ -74,14 +74,16 @@ def choose_blocks(
     single: Choice | None = None,
     progress: Progress = silent,
 ) -> Choice:
-    """Fit a mixture for each K in turn until one `is_better` no more than the one before."""
-    # `single` holds K = 1 already: of one block a gate changes nothing.
+    """Return mixtures of rising K, and the smallest K that is no worse than the best held out."""
+    # K rises through `counts` until a mixture is not better than the one before. `single` already
+    # holds K = 1, where a gate changes nothing; `starts` holds responsibilities by K.
     mixtures: dict[int, Mixture] = {}
     held_out: dict[int, Tensor] = {}
-    previous_k = None
+    previous_held_out = None
     for done, k in enumerate(counts):
         if single is not None and k == 1:
-            mixtures[k], held_out[k] = single.mixtures[k], single.held_out[k]
+            mixtures[k] = single.mixtures[k]
+            held_out[k] = single.held_out[k]
         else:
             k_starts = [starts[k]] if starts and k in starts else []
             n_restarts = restarts if k > 1 else 1
@@ -89,16 +91,14 @@ def choose_blocks(
             start = mixtures[k].responsibility
             held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
         progress("choose the number of blocks", done + 1, len(counts))
-        previous = None
-        if previous_k is not None:
-            previous = held_out[previous_k]
+        previous = previous_held_out
+        previous_held_out = held_out[k]
         if previous is not None and not is_better(held_out[k], previous, problem.weight):
             break
-        previous_k = k
     weight = problem.weight
-    highest = max(held_out, key=lambda k: weighted_mean(held_out[k], weight))
-    highest_likelihood = held_out[highest]
-    smallest_k = next(k for k in held_out if not is_better(highest_likelihood, held_out[k], weight))
+    best_k = max(held_out, key=lambda k: weighted_mean(held_out[k], weight))
+    best_held_out = held_out[best_k]
+    smallest_k = next(k for k in held_out if not is_better(best_held_out, held_out[k], weight))
     return Choice(mixtures, held_out, smallest_k)
 
 
@@ -107,11 +107,11 @@ def is_better(
     reference: Float[Tensor, " n"],
     weight: Float[Tensor, " n"] | None = None,
 ) -> bool:
-    """Return whether a log-likelihood is higher, by a standard error and by LEAST_GAIN."""
+    """Return whether the mean log-likelihood is higher, by a standard error and by LEAST_GAIN."""
     gain = likelihood - reference
     mean = weighted_mean(gain, weight)
     n = len(gain)
-    # Samples of unequal weight tell as much as fewer of equal ones.
+    # The error of a weighted mean: unequal weights raise it.
     if weight is None:
         share = torch.full_like(gain, 1 / n)
     else:
@@ -134,15 +134,15 @@ def held_out_joint(
     iterations: int = 0,
 ) -> Float[Tensor, "K n"]:
     """Return log π_k + log p_k(y_i|x_i), nats, under the mixture fitted without the fold of i."""
-    # Every fold starts at the responsibilities of the mixture of all samples: cold restarts in each
-    # often end elsewhere, and then compare optima and not numbers of blocks. What the held-out
-    # samples contributed is which optimum, nothing of its weights.
+    # Every fold starts at `responsibility`, of the mixture of all samples: cold restarts in each
+    # often end elsewhere, and then compare optima and not numbers of blocks. So held-out samples
+    # decide which optimum it is, but none of its weights.
     n_folds = int(folds.max()) + 1
-    training = (folds != torch.arange(n_folds)[:, None]) * problem.sample_weight  # [F, n]
+    train_weight = (folds != torch.arange(n_folds)[:, None]) * problem.sample_weight  # [F, n]
     start = responsibility.T.expand(n_folds, -1, -1).contiguous()
-    if not iterations:  # then the fits themselves are asked for
+    if not iterations:  # then the models fitted to `responsibility` are asked for, not a start
         problem = replace(problem, is_exact=True)
-    runs = problem.advance(problem.fit_to(start, training), iterations)
+    runs = problem.advance(problem.fit_to(start, train_weight), iterations)
     joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
         problem.features.outputs(runs.weights), problem.targets, problem.loss, runs.noise
     )
@@ -157,7 +157,7 @@ def influence_blocks(
     damping: float,
     progress: Progress = silent,
 ) -> Int[Tensor, " n"]:
-    """Purify repeatedly: block k is what `purify` keeps of the samples not yet in a block."""
+    """Return blocks by repeated purification: each is what `purify` keeps of what no block has."""
     block = torch.full((len(geometry),), n_blocks - 1)
     open_idx = torch.arange(len(geometry))
     for k in range(n_blocks - 1):
@@ -168,7 +168,7 @@ def influence_blocks(
         options = {"loss": geometry.loss, "ridge": ridge, "damping": damping, "order": "fixed"}
         try:
             kept_idx = purify(model, samples, **options).keep
-        except DataError:  # all where V is 0, for then none can lower it
+        except DataError:  # V is 0, so no removal can lower it: keep all
             kept_idx = np.arange(len(remaining))
         block[open_idx[kept_idx]] = k
         open_idx = open_idx[np.setdiff1d(np.arange(len(remaining)), kept_idx)]
@@ -201,7 +201,7 @@ def reassign_blocks(
     ridge: float,
     weight: Float[Tensor, " n"] | None = None,
 ) -> Mixture:
-    """Assign samples to the model that explains them best and refit, until stable."""
+    """Return the mixture when each sample goes to the model that explains it best, until stable."""
     member = _members(block)
     mixture = start = None
     for _ in range(MAX_REASSIGNMENTS):
@@ -217,6 +217,7 @@ def reassign_blocks(
 
 
 def _members(block: Int[Tensor, " n"], n_blocks: int | None = None) -> Float[Tensor, "K n"]:
+    """Return 1 where a sample is in a block, else 0; without n_blocks, only blocks not empty."""
     if n_blocks is None:
         block = block.unique(return_inverse=True)[1]
         n_blocks = int(block.max()) + 1
@@ -231,11 +232,11 @@ def _hard_mixture(
     weight: Float[Tensor, " n"] | None,
 ) -> Mixture:
     """Fit a mixture in which each sample belongs to one block alone."""
-    counted = member
+    sample_weight = member  # [K, n]
     if weight is not None:
-        counted = member * weight
+        sample_weight = member * weight
     weights = fit_convex(
-        geometry.features, geometry.targets, geometry.loss, ridge, sample_weight=counted,
+        geometry.features, geometry.targets, geometry.loss, ridge, sample_weight=sample_weight,
         start=start,
     ).weights  # fmt: skip
     outputs = geometry.features.outputs(weights)
@@ -243,9 +244,9 @@ def _hard_mixture(
     if not geometry.kind.has_one_class:
         losses = 2 * geometry.kind.value(outputs, geometry.targets) / outputs.shape[-1]
         # The prior weight of one sample, spread over all, as in the soft mixture.
-        mass = counted + 1 / len(geometry)
+        mass = sample_weight + 1 / len(geometry)
         noise = (losses * mass).sum(1) / mass.sum(1)
-    mixing = counted.mean(1)
+    mixing = sample_weight.mean(1)
     joint = mixing.log()[:, None] + log_densities(outputs, geometry.targets, geometry.loss, noise)
     likelihood = weighted_mean(joint.logsumexp(0), weight)
     order = mixing.argsort(descending=True, stable=True)

@@ -77,7 +77,7 @@ class BlockModel:
         Raises:
             DataError: a sample does not have d values.
         """
-        z = (_flat(x, len(self.router_center)) - self.router_center) / self.router_spread
+        z = (_as_rows(x, len(self.router_center)) - self.router_center) / self.router_spread
         return softmax(z @ self.router_coef.T + self.router_intercept, axis=1)
 
     def blocks(self, x: Shaped[np.ndarray, "m ..."]) -> Int[np.ndarray, " m"]:
@@ -94,7 +94,7 @@ class BlockModel:
     def outputs(
         self, x: Shaped[np.ndarray, "m ..."], *, routing: str = "soft"
     ) -> Float[np.ndarray, "m k"]:
-        """Predict: probabilities of classes, or targets.
+        """Return the predicted probabilities of classes, or targets.
 
         Args:
             x: [m, ...] as loaded.
@@ -112,13 +112,14 @@ class BlockModel:
         weight = self.router(x)
         if routing == "hard":
             weight = np.eye(len(self.block))[weight.argmax(1)]
-        flat = _flat(x, self.center.shape[1])
+        rows = _as_rows(x, self.center.shape[1])
         weighted_sum = np.zeros((len(x), self.coef.shape[1]))
         for k, block_weight in enumerate(weight.T):
-            expert = (flat - self.center[k]) / self.spread[k] @ self.coef[k].T + self.intercept[k]
+            standardized = (rows - self.center[k]) / self.spread[k]
+            outputs = standardized @ self.coef[k].T + self.intercept[k]
             if self.rows.example.is_classification:
-                expert = softmax(expert, axis=1)
-            weighted_sum += block_weight[:, None] * expert
+                outputs = softmax(outputs, axis=1)
+            weighted_sum += block_weight[:, None] * outputs
         return weighted_sum
 
     def save(self, path: str | Path) -> None:
@@ -138,7 +139,8 @@ ARRAYS = (
 )  # fmt: skip
 
 
-def _flat(x: np.ndarray, d: int) -> Float[np.ndarray, "m d"]:
+def _as_rows(x: np.ndarray, d: int) -> Float[np.ndarray, "m d"]:
+    """Return the inputs as rows of d numbers; raise where a sample has another number of them."""
     if len(x):
         rows = np.asarray(x, np.float64).reshape(len(x), -1)
     else:
@@ -194,14 +196,15 @@ def as_arrays(
     routed: Routed, block: Int[np.ndarray, " K"], rows: RowFormat, d: int, width: int
 ) -> BlockModel:
     """Convert `scaled_linear` models and router to arrays, for d inputs and width outputs."""
-    shares = np.log(routed.share)
+    log_share = np.log(routed.share)
     maps = [_affine_map(expert, d, width) for expert in routed.experts]
     center, spread, coef, intercept = map(np.stack, zip(*maps, strict=True))
-    routing = (np.zeros(d), np.ones(d), np.zeros((len(shares), d)), shares)
+    n_blocks = len(log_share)
+    router_arrays = (np.zeros(d), np.ones(d), np.zeros((n_blocks, d)), log_share)
     is_routed = routed.router is not None
     if is_routed:
-        routing = _affine_map(routed.router, d, len(shares))
-    arrays = (block, center, spread, coef, intercept, *routing)
+        router_arrays = _affine_map(routed.router, d, n_blocks)
+    arrays = (block, center, spread, coef, intercept, *router_arrays)
     return BlockModel(
         **dict(zip(ARRAYS, arrays, strict=True)),
         is_routed=is_routed,
@@ -212,12 +215,13 @@ def as_arrays(
 
 
 def _affine_map(fitted: Any, d: int, width: int) -> tuple[np.ndarray, ...]:
-    """Return a fitted model's input centers and spreads, coefficients [width, d], intercepts."""
-    if isinstance(fitted, DummyClassifier):
+    """Return centers [d], spreads [d], coefficients [width, d] and intercepts [width] of a fit."""
+    if isinstance(fitted, DummyClassifier):  # of one class, whose logit is 0
         intercept = np.full(width, -np.inf)
         intercept[fitted.classes_] = np.log(fitted.class_prior_)
         return np.zeros(d), np.ones(d), np.zeros((width, d)), intercept
-    scaler, linear = fitted[0], fitted[-1]
+    scaler = fitted[0]
+    linear = fitted[-1]
     coef = np.atleast_2d(linear.coef_)
     intercept = np.atleast_1d(linear.intercept_)
     if isinstance(linear, LogisticRegression):
@@ -242,8 +246,9 @@ def block_model_of(
     rows = RowFormat.from_json(facts["rows"])
     n, k, d = arrays["coef"].shape
     example = rows.example
-    shapes = (n,), (n, d), (n, d), (n, k, d), (n, k), (d,), (d,), (n, d), (n,)
+    shapes = ((n,), (n, d), (n, d), (n, k, d), (n, k), (d,), (d,), (n, d), (n,))  # as in ARRAYS
     shape_of = dict(zip(ARRAYS, shapes, strict=True))
+    # All but `block` are float64, and finite but for the intercepts, −inf of a missing class.
     if (
         any(arrays[name].shape != shape for name, shape in shape_of.items())
         or any(np.isnan(array).any() for array in arrays.values())
@@ -259,9 +264,9 @@ def block_model_of(
 
 
 def router_check(train: SampleSet, val: SampleSet, model: BlockModel) -> dict[str, float]:
-    """Check whether inputs tell the blocks apart, and score models with and without blocks."""
-    # The router's `gain` and its error; `is_informative`: whether it is used; accuracy or R² of a
-    # `single` linear model and of one a block, `routed`; NaN of one block or several targets.
+    """Return whether inputs tell the blocks apart, and scores of models with and without blocks."""
+    # By name: the router's `gain` and `gain_error`; `is_informative`, whether it is used; accuracy
+    # or R² of a `single` linear model and of one a block, `routed`: NaN of one block, many targets.
     single_score = routed_score = math.nan
     if len(model.block) > 1 and train.y.ndim == 1:
         single_model = scaled_linear(is_classification=train.is_classification)

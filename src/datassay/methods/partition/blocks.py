@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -20,6 +20,7 @@ from datassay.errors import DataError, ModelError, SettingError
 from datassay.machine import threads_for
 from datassay.methods.partition.block_count import (
     LEAST_IN_BLOCK,
+    Choice,
     choose_blocks,
     held_out_joint,
     influence_blocks,
@@ -37,8 +38,8 @@ from datassay.score.variance.pair_influence import check_penalties, geometry_inf
 from datassay.train.convex import fit_convex
 from datassay.train.folds import fold_numbers
 
-# With a gate so many times the restarts, of models whose steps are Newton's: of these only an
-# eighth to a quarter reach the optimum. Of larger ones each costs too much.
+# A gate multiplies the restarts of models whose steps are Newton's: only an eighth to a quarter of
+# them reach the optimum. Of larger models each restart costs too much.
 GATE_RESTARTS = 3
 TRUE_FOLDS = 10  # in which models of the true blocks are fitted
 
@@ -154,8 +155,8 @@ def partition(
     for name, value in (("n_blocks", n_blocks), ("max_blocks", max_blocks), ("restarts", restarts)):
         if value is not None:
             rules.at_least(name, value, 1)
-    is_known = gate in {"auto", "on", "off"}
-    rules.require(is_known, "gate", "be 'auto', 'on' or 'off'", repr(gate))
+    gate_is_known = gate in {"auto", "on", "off"}
+    rules.require(gate_is_known, "gate", "be 'auto', 'on' or 'off'", repr(gate))
     rules.in_interval("held_out", held_out, 0, 0.5, "(]")
     for name, values in (("inputs", train.x), ("targets", train.y)):
         if (values == values[:1]).all():
@@ -171,20 +172,21 @@ def partition(
             "requires_grad_(False); sub-networks of divided samples did not reach one network of "
             "their size (docs/measured.md, Mixed data)."
         )
-    limit = len(train) // LEAST_IN_BLOCK
-    if limit < 1:
+    most_blocks = len(train) // LEAST_IN_BLOCK
+    if most_blocks < 1:
         raise DataError(
             f"a partition needs at least {LEAST_IN_BLOCK} samples; got {len(train)}. Add samples."
         )
-    if n_blocks is not None and n_blocks > limit:
+    if n_blocks is not None and n_blocks > most_blocks:
         raise SettingError(
             f"n_blocks must leave {LEAST_IN_BLOCK} samples a block; {n_blocks} blocks of "
-            f"{len(train)} samples do not. Take at most {limit}."
+            f"{len(train)} samples do not. Take at most {most_blocks}."
         )
     with threads_for(len(train) * geometry.features.n_parameters):
         return geometry_partition(
-            geometry, train.ids, n_blocks, min(max_blocks, limit), round(1 / held_out), ridge=ridge,
-            damping=damping, gate=gate, seed=seed, restarts=restarts, progress=progress,
+            geometry, train.ids, n_blocks, max_blocks=min(max_blocks, most_blocks),
+            n_folds=round(1 / held_out), ridge=ridge, damping=damping, gate=gate, seed=seed,
+            restarts=restarts, progress=progress,
         )  # fmt: skip
 
 
@@ -206,25 +208,27 @@ def geometry_partition(
     """Divide samples whose geometry, of a model linear in its weights, is already computed."""
     # weight, of mean 1, counts in every fit but that of influence_blocks, which is a start.
     folds = fold_numbers(geometry.targets, geometry.loss, n_folds, seed)
-    candidates = []
-    gate_restarts = 1
+    counts = range(n_blocks or 1, (n_blocks or max_blocks) + 1)
+    gate_restarts = restarts
     if geometry.features.n_parameters <= MOST_NEWTON:
-        gate_restarts = GATE_RESTARTS
-    for inputs, factor in ((None, 1), (gate_inputs(geometry), gate_restarts)):
-        if gate != ("on" if inputs is None else "off"):
-            problem = mixture_problem(geometry, ridge, inputs, weight)
-            choice = choose_blocks(
-                problem, range(n_blocks or 1, (n_blocks or max_blocks) + 1), folds,
-                restarts=factor * restarts, seed=seed, progress=progress,
-                single=candidates[0][1] if candidates else None,
-            )  # fmt: skip
-            candidates.append((problem, choice))
-    gated, ungated = (candidates[i][1].chosen_held_out for i in (-1, 0))
-    gate_helps = is_better(gated, ungated, weight)
-    if gate_helps:
-        problem, choice = candidates[-1]
-    else:
-        problem, choice = candidates[0]
+        gate_restarts = GATE_RESTARTS * restarts
+    problems = []
+    if gate != "on":
+        problems.append((mixture_problem(geometry, ridge, None, weight), restarts))
+    if gate != "off":
+        problem = mixture_problem(geometry, ridge, gate_inputs(geometry), weight)
+        problems.append((problem, gate_restarts))
+    choices = list[Choice]()
+    for problem, n_restarts in problems:
+        choices.append(choose_blocks(
+            problem, counts, folds, restarts=n_restarts, seed=seed, progress=progress,
+            single=choices[0] if choices else None,
+        ))  # fmt: skip
+    # The first is without a gate, the last with one; where one alone is asked for, they are one.
+    gate_gains = is_better(choices[-1].chosen_held_out, choices[0].chosen_held_out, weight)
+    index = -1 if gate_gains else 0
+    problem, _ = problems[index]
+    choice = choices[index]
     mixture = choice.mixture
     held_out = choice.chosen_held_out
     start = "random"
@@ -241,18 +245,10 @@ def geometry_partition(
             mixture = warm.mixture
             held_out = warm.chosen_held_out
             start = "influence"
-        # Log-likelihoods of the first fold's samples under both, fitted to the others.
-        test_idx = (folds == 0).nonzero()[:, 0]
-        train_idx = (folds != 0).nonzero()[:, 0]
-        block = hard.responsibility.argmax(1)[train_idx]
-        train_weight, test_weight = (select_rows(weight, idx) for idx in (train_idx, test_idx))
-        model = reassign_blocks(geometry.subset(train_idx), block, ridge, train_weight)
-        test = geometry.subset(test_idx)
-        likelihood = model.joint(test.features, test.targets, test.loss).logsumexp(1)
-        if is_better(likelihood, held_out[test_idx], test_weight):
+        is_hard = _hard_is_better(geometry, hard, held_out, folds == 0, ridge, weight)
+        if is_hard:
             mixture = hard
             start = "influence"
-            is_hard = True
     block = mixture.responsibility.argmax(1)
     members = [(block == k).nonzero()[:, 0] for k in range(len(mixture.mixing))]
     variances = [
@@ -270,6 +266,25 @@ def geometry_partition(
         is_hard=is_hard,
         mixture=mixture,
     )
+
+
+def _hard_is_better(
+    geometry: OutputGeometry,
+    hard: Mixture,
+    held_out: Float[Tensor, " n"],
+    is_test: Bool[Tensor, " n"],
+    ridge: float,
+    weight: Float[Tensor, " n"] | None,
+) -> bool:
+    """Return whether hard assignment, fitted to the others, explains the test samples better."""
+    test_idx = is_test.nonzero()[:, 0]
+    train_idx = (~is_test).nonzero()[:, 0]
+    block = hard.responsibility.argmax(1)[train_idx]
+    train_weight = select_rows(weight, train_idx)
+    model = reassign_blocks(geometry.subset(train_idx), block, ridge, train_weight)
+    test = geometry.subset(test_idx)
+    likelihood = model.joint(test.features, test.targets, test.loss).logsumexp(1)
+    return is_better(likelihood, held_out[test_idx], select_rows(weight, test_idx))
 
 
 def mixture_problem(
@@ -295,7 +310,7 @@ def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
 
 
 def _variance(geometry: OutputGeometry, ridge: float, damping: float) -> float:
-    """Return V under a model of these samples alone; 0 where only rounding is left of it."""
+    """Return V under a model of these samples alone; 0 where it cannot be told from rounding."""
     refit = geometry.move_to(
         fit_convex(geometry.features, geometry.targets, geometry.loss, ridge).weights[0]
     )
@@ -339,10 +354,10 @@ def oracle_agreement(
     is_gated: bool = False,
     seed: int = Division.seed,
 ) -> float:
-    """Compute the index when models (and shares) fitted on the true blocks assign samples.
+    """Compute `agreement` when models (and shares) fitted to the true blocks assign the samples.
 
-    Where the blocks' rules give an input the same target nothing can tell them apart, so that this
-    is below 1. A sample is assigned by models that did not see it: one that did would claim it.
+    It is below 1 where two blocks' rules give an input the same target, as nothing tells them apart
+    there. A sample is assigned by models that did not see it: one that did would claim it.
 
     Args:
         model: as `partition` takes it.
@@ -370,6 +385,7 @@ def oracle_agreement(
 
 
 def _sources(train: SampleSet) -> np.ndarray:
+    """Return each sample's source, [n]; raise where none is known."""
     if train.source is None:
         raise DataError(
             "samples must have a source, so that blocks can be compared with it; got none. Load "

@@ -114,14 +114,14 @@ def run(
         model, train, n_blocks=settings.blocks, loss=loss, progress=progress, **arguments
     )
     progress("compare", 0, 1)
-    gated = partition.is_gated
+    is_gated = partition.is_gated
     results: dict[str, Any] = {}
     if train.source is not None and len(np.unique(train.source)) > 1:
         results["agreement"] = agreement(partition, train)
         results["oracle"] = oracle_agreement(
-            model, train, loss=loss, ridge=settings.ridge, is_gated=gated, seed=seed
+            model, train, loss=loss, ridge=settings.ridge, is_gated=is_gated, seed=seed
         )
-    may_route = gated or settings.gate == "off"
+    may_route = is_gated or settings.gate == "off"
     fitted = block_model(train, partition, may_route=may_route, seed=seed)
     router = router_check(train, val, fitted)
     progress("compare", 1, 1)
@@ -134,7 +134,7 @@ def run(
         **data_facts(train, val),
         **model_facts(settings.model, f"{settings.model} in each block, {penalties}"),
         "Blocks": "chosen by held-out likelihood" if settings.blocks is None else "given",
-        "Gate": ("on" if gated else "off") + text_if(settings.gate == "auto", " (auto)"),
+        "Gate": ("on" if is_gated else "off") + text_if(settings.gate == "auto", " (auto)"),
         "Start": f"{partition.start}, {'hard' if partition.is_hard else 'soft'} assignment",
         **closing_facts(started, seed, settings.command),
     }
@@ -156,11 +156,11 @@ def page(findings: PartitionFindings) -> Page:
         "gallery": gallery(findings),
     }
     sources = np.array([])
-    of_source = np.zeros(len(samples), int)
+    source_index = np.zeros(len(samples), int)
     if samples.source is not None:
-        sources, of_source = np.unique(samples.source, return_inverse=True)
+        sources, source_index = np.unique(samples.source, return_inverse=True)
     if has_sources := 1 < len(sources) <= len(BLOCK_COLOURS):
-        blocks["sources"] = lambda: draw(of_source, list(map(str, sources)))
+        blocks["sources"] = lambda: draw(source_index, list(map(str, sources)))
     numbers = {
         "tried": max(partition.held_out, default=1),
         "sizes": _join_words([f"{size:,}" for size in partition.sizes]),
@@ -178,7 +178,10 @@ def page(findings: PartitionFindings) -> Page:
 
 
 def _join_words(parts: list[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    """Return "a, b and c"."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _block_table(findings: PartitionFindings) -> Table:
@@ -238,18 +241,19 @@ def _figures(findings: PartitionFindings) -> Pair:
 def gallery(findings: PartitionFindings) -> Gallery:
     """Return the twelve surest samples of each block; among equals earlier ones first."""
     block = findings.partition.block
-    prob = findings.own_responsibility
+    responsibility = findings.own_responsibility
     names = findings.block_names
-    order = np.lexsort((-prob, block))  # by block, the surest first
+    order = np.lexsort((-responsibility, block))  # by block, the surest first
     starts = np.searchsorted(block[order], block[order])  # where a sample's block begins
-    rows = order[np.arange(len(order)) - starts < PER_CLASS]
+    rank_in_block = np.arange(len(order)) - starts
+    rows = order[rank_in_block < PER_CLASS]
     card_fields = (
         {
-            "figures": ((f"{names[block[i]]}, {prob[i]:.3f}", ""),),
+            "figures": ((f"{names[block[i]]}, {responsibility[i]:.3f}", ""),),
             "views": (str(block[i]),),
-            "keys": {"rank": index, "responsibility": float(prob[i])},
+            "keys": {"rank": rank, "responsibility": float(responsibility[i])},
         }
-        for index, i in enumerate(rows, 1)
+        for rank, i in enumerate(rows, 1)
     )
     return sample_gallery(
         findings.samples, rows, card_fields,
@@ -311,12 +315,13 @@ def _target_figure(findings: PartitionFindings) -> Figure:
         frequency = np.bincount(samples.y, minlength=n_classes)
         classes = np.sort(np.argsort(-frequency, kind="stable")[: n_colours - 1])
     groups = [(samples.class_names[c], samples.y == c) for c in classes]
-    if n_rare := n_classes - len(classes):
+    n_rare = n_classes - len(classes)
+    if n_rare:
         groups.append((f"{n_rare} other classes", ~np.isin(samples.y, classes)))
     sizes = np.maximum(partition.sizes, 1)
     hover = "%{customdata} samples, %{x:.1f} %"
-    for colour, (name, inside) in zip(CLASS_COLOURS, groups, strict=False):
-        counts = np.bincount(partition.block[inside], minlength=partition.n_blocks)
+    for colour, (name, is_in_group) in zip(CLASS_COLOURS, groups, strict=False):
+        counts = np.bincount(partition.block[is_in_group], minlength=partition.n_blocks)
         bars(
             figure, 100 * counts / sizes, names, name, colour, hover, edge="#fff", orientation="h",
             customdata=counts,
@@ -348,5 +353,5 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
 def block_table(findings: PartitionFindings) -> pa.Table:
     """Return every sample's block, and how probable that is."""
     block = findings.partition.block
-    prob = findings.own_responsibility
-    return sample_table(findings.samples, {"block": block, "responsibility": prob}, truth=False)
+    columns = {"block": block, "responsibility": findings.own_responsibility}
+    return sample_table(findings.samples, columns, truth=False)

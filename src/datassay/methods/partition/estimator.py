@@ -57,7 +57,7 @@ class _Partitioned(BaseEstimator):
             This estimator.
 
         Raises:
-            DataError: one class only, or weights that are none.
+            DataError: one class only, or weights that are not numbers of at least 0.
             SettingError: a setting is out of range, or weights for an estimator without any.
         """
         X, y, targets, loss = self._read(X, y)
@@ -65,14 +65,14 @@ class _Partitioned(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         n = len(X)
         weight = None
-        counts = np.ones(n, dtype=bool)
+        has_weight = np.ones(n, dtype=bool)
         if sample_weight is not None:
             weight = checked_weights(sample_weight, X)
-            counts = weight > 0
-            X = X[counts]
-            y = y[counts]
-            targets = targets[counts]
-            weight = weight[counts]
+            has_weight = weight > 0
+            X = X[has_weight]
+            y = y[has_weight]
+            targets = targets[has_weight]
+            weight = weight[has_weight]
         self.partition_ = linear_partition(
             X.astype(np.float64),
             targets,
@@ -86,7 +86,7 @@ class _Partitioned(BaseEstimator):
         )
         block, responsibility = compact(self.partition_, len(X))
         self.block_ = np.full(n, -1)
-        self.block_[counts] = block
+        self.block_[has_weight] = block
         router = self.router  # not `or`: the truth of an unfitted forest is an error
         if router is None:
             router = scaled_linear(seed=seed)
@@ -126,6 +126,7 @@ class _Partitioned(BaseEstimator):
         if hasattr(estimator, "classes_"):
             task = "classification"
         d = estimator.n_features_in_
+        # Rows without meaning, one per class: only what new rows must look like is taken from them.
         x = np.repeat(np.arange(float(len(labels)))[:, None], d, axis=1)
         template, _ = load((x, labels), task=task, val_fraction=0.0)
         columns = tuple(map(str, getattr(estimator, "feature_names_in_", ())))
@@ -192,12 +193,12 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
                 does not name their columns.
         """
         X = self._checked_inputs(X)  # first: it tells whether there are classes_
-        probability = np.zeros((len(X), len(self.classes_)))
+        weighted_sum = np.zeros((len(X), len(self.classes_)))
         weights = self._routed.weights(X, self.routing)
         for weight, expert in zip(weights.T, self.estimators_, strict=True):
-            probabilities = class_probabilities(expert, X, len(self.classes_))
-            probability += weight[:, None] * probabilities
-        return probability
+            probability = class_probabilities(expert, X, len(self.classes_))
+            weighted_sum += weight[:, None] * probability
+        return weighted_sum
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable label.

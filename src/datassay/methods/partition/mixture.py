@@ -24,22 +24,23 @@ from datassay.results import result
 from datassay.train.convex import fit_convex, step_by_class
 
 MAX_ITERATIONS = 200
-# Iterations after which only the FINALISTS best restarts go on.
+# All restarts run for SURVEY iterations, the FINALISTS best for twice as many, LAST to the end.
 SURVEY = 20
 FINALISTS = 6
-# Weights of a model up to which its steps are Newton's. Beyond they cost too much, and steps of
-# each class alone are taken, which find worse optima: for two letter rules of 164 weights a
-# held-out log-likelihood of -0.79 in place of -0.70.
+LAST = 2
+# Weights of a model up to which its steps are Newton's. Beyond they cost too much, and a step moves
+# each class's weights by themselves, which finds worse optima: for two letter rules of 164 weights
+# a held-out log-likelihood of -0.79 in place of -0.70.
 MOST_NEWTON = 200
-# Iterations of the best one by Newton's steps, which end where the fit of each model does.
+# Last iterations of the best run, by Newton's steps, which end where the fit of each model does.
 POLISHING = 10
-# Newton steps that fit the models to given responsibilities; fewer, and the start is forgotten. Of
-# steps of each class alone three times as many.
+# Newton steps that fit the models to given responsibilities; after fewer the start is forgotten. Of
+# steps class by class three times as many.
 FITTING_STEPS = 10
 # Change of the mean log-likelihood below which a run has converged, nats per sample.
 TOLERANCE = 1e-5
-# Weight that all samples together have in every block besides those it explains, in samples: so no
-# block can die or shrink to a noise of 0.
+# Weight, in samples, that all samples together have in every block beside their responsibilities:
+# so no block can die or shrink to a noise of 0.
 PRIOR = 1.0
 
 
@@ -76,8 +77,8 @@ class Mixture:
         gate_inputs: Float[Tensor, "m g"] | None = None,
     ) -> Float[Tensor, "m K"]:
         """Return log π_k + log p_k(y_i|x_i) of any samples; gate_inputs where there is a gate."""
-        likelihood = log_densities(features.outputs(self.weights), targets, loss, self.noise)
-        return (likelihood + log_prior(self.mixing, self.gate.flatten(), gate_inputs)).T
+        log_density = log_densities(features.outputs(self.weights), targets, loss, self.noise)
+        return (log_density + log_prior(self.mixing, self.gate.flatten(), gate_inputs)).T
 
 
 def fit_mixture(
@@ -98,13 +99,16 @@ def fit_mixture(
         return _single_model(problem)
     n = len(problem.features)
     drawn = np.random.default_rng(seed).dirichlet(np.ones(n_blocks), (restarts, n))
-    everyone = problem.sample_weight.expand(restarts + len(starts), -1)
-    runs = problem.start(torch.from_numpy(drawn).mT, everyone[:restarts])
+    sample_weight = problem.sample_weight.expand(restarts + len(starts), -1)
+    runs = problem.start(torch.from_numpy(drawn).mT, sample_weight[:restarts])
     if starts:
         start_responsibilities = torch.stack([start.T for start in starts])
-        runs = runs.concatenate(problem.fit_to(start_responsibilities, everyone[restarts:]))
-    # All runs for SURVEY iterations, the best quarter for twice as many more, two to the end.
-    stages = (SURVEY, len(runs.value)), (2 * SURVEY, FINALISTS), (MAX_ITERATIONS - 3 * SURVEY, 2)
+        runs = runs.concatenate(problem.fit_to(start_responsibilities, sample_weight[restarts:]))
+    stages = (
+        (SURVEY, len(runs.value)),
+        (2 * SURVEY, FINALISTS),
+        (MAX_ITERATIONS - 3 * SURVEY, LAST),
+    )
     for iterations, n_runs in stages:
         leaders = runs.value.argsort(descending=True)[:n_runs]
         advanced = problem.advance(runs.subset(leaders), iterations)
@@ -150,7 +154,7 @@ def log_densities(
     loss: str,
     noise: Float[Tensor, "*batch"],
 ) -> Float[Tensor, "*batch n"]:
-    """Return log p(y_i|x_i) under each model."""
+    """Return log p_k(y_i|x_i), nats, under each model: of its class, or a normal density."""
     kind = loss_named(loss)
     losses = kind.value(outputs, targets)
     if kind.has_one_class:
@@ -172,7 +176,7 @@ def log_prior(
 
 @result
 class Runs:
-    """State of R runs of the mixture's fit."""
+    """State of R runs of the mixture's fit, all of K blocks; attributes as those of `Mixture`."""
 
     sample_weight: Float[Tensor, "R n"]
     responsibility: Float[Tensor, "R K n"]
@@ -181,7 +185,7 @@ class Runs:
     noise: Float[Tensor, "R K"]
     gate: Float[Tensor, "R Kg"]
     log_likelihood: Float[Tensor, " R"]  # mean over the weighted samples
-    value: Float[Tensor, " R"]  # the same less the penalty
+    value: Float[Tensor, " R"]  # log_likelihood less the ridge's penalty: what is maximised
     converged: Bool[Tensor, " R"]
 
     def subset(self, keep: Tensor) -> Runs:
@@ -224,30 +228,29 @@ class MixtureProblem:
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
-        """Start runs at these responsibilities; samples of weight 0 are held out."""
-        n_runs, k, _ = responsibility.shape
-        p = self.features.n_parameters
-        width = 0
+        """Return runs before their first iteration; samples of weight 0 are held out."""
+        n_runs, n_blocks, _ = responsibility.shape
+        gate_width = 0
         if self.gate_inputs is not None:
-            width = self.gate_inputs.shape[1]
+            gate_width = self.gate_inputs.shape[1]
         zeros = self.targets.new_zeros
-        low = self.targets.new_full((n_runs,), -torch.inf)
+        unknown = self.targets.new_full((n_runs,), -torch.inf)
         return Runs(
             sample_weight,
             responsibility,
-            weights=zeros(n_runs, k, p),
-            mixing=zeros(n_runs, k),
-            noise=zeros(n_runs, k),
-            gate=zeros(n_runs, k * width),
-            log_likelihood=low,
-            value=low,
+            weights=zeros(n_runs, n_blocks, self.features.n_parameters),
+            mixing=zeros(n_runs, n_blocks),
+            noise=zeros(n_runs, n_blocks),
+            gate=zeros(n_runs, n_blocks * gate_width),
+            log_likelihood=unknown,
+            value=unknown,
             converged=torch.zeros(n_runs, dtype=torch.bool),
         )
 
     def fit_to(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
-        """Fit runs' models to these responsibilities, which stay as they are."""
+        """Return runs whose models are fitted to these responsibilities, which stay as they are."""
         runs = self.start(responsibility, sample_weight)
         unconverged = runs.converged
         is_slow = self.features.n_parameters > MOST_NEWTON and not self.is_exact
@@ -259,49 +262,50 @@ class MixtureProblem:
         return runs
 
     def iterate(self, runs: Runs) -> Runs:
-        """Run one M step, then the E step."""
-        n_runs, k, _ = runs.responsibility.shape
+        """Return the runs after one M step and then the E step."""
+        n_runs, n_blocks, _ = runs.responsibility.shape
         share = runs.sample_weight / runs.sample_weight.sum(1, keepdim=True)
-        # [R, K, n]
+        # Each sample's weight in each block, [R, K, n].
         mass = runs.responsibility * runs.sample_weight[:, None] + PRIOR * share[:, None]
         block_mass = mass.sum(2)
         mixing = block_mass / block_mass.sum(1, keepdim=True)
         stepped = self._step(
             self.features, self.targets, self.loss, mass.flatten(0, 1), runs.weights.flatten(0, 1)
         )
-        weights = stepped.unflatten(0, (n_runs, k))
+        weights = stepped.unflatten(0, (n_runs, n_blocks))
         outputs = self.features.outputs(weights)  # [R, K, n, k]
         noise = torch.ones_like(mixing)
         kind = loss_named(self.loss)
         if not kind.has_one_class:
             squares = 2 * kind.value(outputs, self.targets) * mass
             noise = squares.sum(2) / block_mass / self.targets.shape[1]
-        gate = self._gate(runs, mass)
+        gate = self._step_gate(runs, mass)
         joint = log_prior(mixing, gate, self.gate_inputs)
         joint = joint + log_densities(outputs, self.targets, self.loss, noise)
-        likelihood = joint.logsumexp(1)  # [R, n]
-        mean = (likelihood * share).sum(1)
-        size = (mixing * weights.square().sum(2)).sum(1) + gate.square().sum(1)
+        log_likelihood = joint.logsumexp(1)  # [R, n]
+        mean = (log_likelihood * share).sum(1)
+        squared_norm = (mixing * weights.square().sum(2)).sum(1) + gate.square().sum(1)
         return Runs(
             runs.sample_weight,
-            (joint - likelihood[:, None]).exp(),
+            (joint - log_likelihood[:, None]).exp(),
             weights,
             mixing,
             noise,
             gate,
             log_likelihood=mean,
-            value=mean - 0.5 * self.ridge * size,
+            value=mean - 0.5 * self.ridge * squared_norm,
             converged=(mean - runs.log_likelihood).abs() < TOLERANCE,
         )
 
-    def _gate(self, runs: Runs, mass: Float[Tensor, "R K n"]) -> Float[Tensor, "R Kg"]:
+    def _step_gate(self, runs: Runs, mass: Float[Tensor, "R K n"]) -> Float[Tensor, "R Kg"]:
+        """Return γ after one step of a softmax fit to the responsibilities."""
         if self.gate_inputs is None or mass.shape[1] == 1:
             return runs.gate
-        # A sample that is held out has no mass, but its share must be a number.
-        share = runs.responsibility + (PRIOR / runs.sample_weight.sum(1))[:, None, None]
+        # Not mass / its sum: a sample that is held out has no mass, and 0/0 is no number.
+        relative = runs.responsibility + (PRIOR / runs.sample_weight.sum(1))[:, None, None]
         features = SharedFeatures(self.gate_inputs, mass.shape[1])
-        shares = (share / share.sum(1, keepdim=True)).mT.contiguous()
-        return self._step(features, shares, "cross_entropy", mass.sum(1), runs.gate)
+        targets = (relative / relative.sum(1, keepdim=True)).mT.contiguous()
+        return self._step(features, targets, "cross_entropy", mass.sum(1), runs.gate)
 
     def _step(
         self,

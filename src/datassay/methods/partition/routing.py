@@ -31,8 +31,8 @@ from datassay.results import result
 # and the router see all inputs.
 MOST_FEATURES = 30
 FOLDS = 5
-# Standard errors by which a router must beat the largest block; at 1 a useless router of two even
-# blocks would pass one time in six.
+# Standard errors by which a router must beat the largest block; at 1 a useless router of two blocks
+# of equal size would pass one time in six.
 ERRORS = 2.0
 DAMPING = 0.01
 
@@ -82,16 +82,23 @@ def linear_partition(
     most_features: int = MOST_FEATURES,
     sample_weight: Float[np.ndarray, " n"] | None = None,
 ) -> Partition | None:
-    """Divide rows into blocks by linear models of standardised columns or principal components."""
+    """Return a partition of rows by linear models of standardised columns or principal components.
+
+    None where two blocks are not allowed, or inputs or targets are all the same. Models are fitted
+    to the rows at `fit_idx` (None: all), and then assign every row.
+
+    Raises:
+        SettingError: n_blocks blocks do not have LEAST_IN_BLOCK samples each.
+    """
     n = len(x) if fit_idx is None else len(fit_idx)
-    limit = n // LEAST_IN_BLOCK
-    if n_blocks is not None and not 1 <= n_blocks <= max(1, limit):
+    most_blocks = n // LEAST_IN_BLOCK
+    if n_blocks is not None and not 1 <= n_blocks <= max(1, most_blocks):
         raise SettingError(
             f"n_blocks must be at least 1 and leave {LEAST_IN_BLOCK} samples a block; {n_blocks} "
-            f"blocks of {n} samples do not. Take at most {max(1, limit)}."
+            f"blocks of {n} samples do not. Take at most {max(1, most_blocks)}."
         )
-    max_k = n_blocks or min(max_blocks, limit)
-    if max_k < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
+    max_blocks = n_blocks or min(max_blocks, most_blocks)
+    if max_blocks < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
         return None
     weight = None
     if sample_weight is not None:
@@ -109,13 +116,13 @@ def linear_partition(
     features = SharedFeatures(torch.cat([inputs, inputs.new_ones(len(x), 1)], 1), y.shape[1])
     weights = y.new_zeros(features.n_parameters)
     geometry = OutputGeometry(features, features.outputs(weights), y, loss, weights)
-    sample = geometry
+    fit_geometry = geometry
     if fit_idx is not None:
-        sample = geometry.subset(torch.from_numpy(fit_idx))
+        fit_geometry = geometry.subset(torch.from_numpy(fit_idx))
     with threads_for(n * features.n_parameters):
         divided = geometry_partition(
-            sample, np.arange(n), n_blocks, max_k, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
-            seed=seed, restarts=restarts,
+            fit_geometry, np.arange(n), n_blocks, max_blocks, FOLDS, ridge=ridge, damping=DAMPING,
+            gate="auto", seed=seed, restarts=restarts,
             weight=map_optional(torch.from_numpy, weight),
         )  # fmt: skip
     if fit_idx is None:
@@ -153,7 +160,8 @@ def fit_experts(
     experts = []
     for k in range(n_blocks):
         y_k = y[block == k]
-        is_one_class = y.dtype.kind != "f" and (y_k == y_k[0]).all()  # few classifiers fit it
+        # Few classifiers can be fitted to one class.
+        is_one_class = y.dtype.kind != "f" and (y_k == y_k[0]).all()
         expert: Any = DummyClassifier(strategy="prior") if is_one_class else clone(estimator)
         weight = select_rows(sample_weight, block == k)
         experts.append(expert.fit(x[block == k], y_k, **weight_options(expert, weight)))
@@ -164,10 +172,10 @@ def fit_experts(
 def weight_options(
     estimator: Any, sample_weight: Float[np.ndarray, " n"] | None
 ) -> dict[str, Float[np.ndarray, " n"]]:
-    """Return the options that hand weights to an estimator's fit, and to a pipeline's steps.
+    """Return the options of `fit` that hand weights to an estimator, or to a pipeline's steps.
 
     Raises:
-        SettingError: it does not take them.
+        SettingError: the estimator, or a pipeline's last step, takes no weights.
     """
     if sample_weight is None:
         return {}
@@ -175,10 +183,11 @@ def weight_options(
         steps = estimator.steps
     else:
         steps = [("", estimator)]
-    if not has_fit_parameter(steps[-1][1], "sample_weight"):
+    last_step = steps[-1][1]
+    if not has_fit_parameter(last_step, "sample_weight"):
         raise SettingError(
             "estimator and router must take sample_weight in fit where weights are given; "
-            f"{type(steps[-1][1]).__name__} does not. Choose one that does, or fit without them."
+            f"{type(last_step).__name__} does not. Choose one that does, or fit without them."
         )
     names = [name for name, step in steps if has_fit_parameter(step, "sample_weight")]
     return {f"{name}__sample_weight" if name else "sample_weight": sample_weight for name in names}
@@ -192,7 +201,7 @@ def fit_router(
     seed: int,
     sample_weight: Float[np.ndarray, " n"] | None = None,
 ) -> tuple[Any, float, float]:
-    """Fit the router of `fit_experts`; return it, or None if it does not help, gain and error."""
+    """Return the router fitted to inputs → block (None if it does not help), its gain and error."""
     sizes = np.bincount(block)
     if len(sizes) < 2 or sizes.min() < FOLDS:
         return None, 0.0, 0.0
@@ -219,7 +228,7 @@ def fit_router(
 def compact(
     partition: Partition | None, n: int
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n K"]]:
-    """Return blocks and responsibilities without the blocks that hold no sample."""
+    """Return blocks and responsibilities, numbered without empty blocks; one block for None."""
     if partition is None:
         return np.zeros(n, dtype=np.int64), np.ones((n, 1))
     filled, block = np.unique(partition.block, return_inverse=True)

@@ -85,9 +85,12 @@ def l2_activation(
     f = _check_settings(activation, degree, half_width, scale)
     u, width = _quadrature(half_width)
     root = np.sqrt(width * _density(u / scale))
-    basis, change = np.linalg.qr(chebyshev.chebvander(u / half_width, degree) * root[:, None])
-    inner = basis.T @ (root * _evaluate(f, u))  # <f, q_t>
-    return _with_errors(f, np.linalg.solve(change, inner), half_width, scale)
+    # QR: columns of `orthonormal` are root q_t, and `triangle` turns Chebyshev coefficients into
+    # those of the q_t.
+    weighted = chebyshev.chebvander(u / half_width, degree) * root[:, None]
+    orthonormal, triangle = np.linalg.qr(weighted)
+    products = orthonormal.T @ (root * _evaluate(f, u))  # <f, q_t>
+    return _with_errors(f, np.linalg.solve(triangle, products), half_width, scale)
 
 
 def minimax_activation(
@@ -128,9 +131,9 @@ def minimax_activation(
 def _least_maximum(
     basis: Float[np.ndarray, "n k"], target: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " k"], float]:
-    """Fit c with the least max |target − basis c|; return c and a lower bound on that."""
-    # A program over some of the points is a lower bound; add the points where its solution is
-    # worst until it is no worse there.
+    """Return c with the least max |target − basis c|, and a lower bound on that maximum."""
+    # The optimum over some of the points is a lower bound; add the points where its error peaks
+    # until it is no larger there.
     point_idx = np.linspace(0, len(target) - 1, 8 * basis.shape[1] + 1).astype(int)
     coef = np.zeros(basis.shape[1])
     bound = 0.0
@@ -195,6 +198,7 @@ def _with_errors(
 
 
 def _quadrature(half_width: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return points and weights of Gauss-Legendre sums over the interval, panel by panel."""
     nodes, weights = legendre.leggauss(NODES)
     edges = np.linspace(-half_width, half_width, PANELS + 1)
     half = half_width / PANELS
@@ -202,13 +206,14 @@ def _quadrature(half_width: float) -> tuple[Float[np.ndarray, " n"], Float[np.nd
     return (middle[:, None] + half * nodes).ravel(), np.tile(half * weights, PANELS)
 
 
-def _density(u: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def _density(u: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:  # φ(u)
     return np.exp(-(u**2) / 2) / np.sqrt(2 * np.pi)
 
 
 def _evaluate(
     f: Callable[[np.ndarray], np.ndarray], u: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
+    """Return f(u); raise unless it is one finite number for each of u."""
     values = np.asarray(f(u), dtype=np.float64)
     if values.shape != u.shape or not np.isfinite(values).all():
         raise SettingError(
@@ -221,6 +226,7 @@ def _evaluate(
 def _check_settings(
     activation: Activation, degree: int, half_width: float, scale: float
 ) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the activation as a function; raise where a setting is out of range."""
     require(0 <= degree <= MAX_DEGREE, "degree", f"be from 0 to {MAX_DEGREE}", degree)
     for name, value in {"half_width": half_width, "scale": scale}.items():
         positive(name, value, finite=True)

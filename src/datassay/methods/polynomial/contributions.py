@@ -72,10 +72,10 @@ class Contributions:
             SettingError: n_top is less than 1.
         """
         at_least("n_top", n_top, 1)
-        size = np.abs(self.value[sample, :, output])
-        size[0] = 0
-        order = np.argsort(-size, kind="stable")[:n_top]
-        return order[size[order] > 0]
+        magnitude = np.abs(self.value[sample, :, output])
+        magnitude[0] = 0
+        order = np.argsort(-magnitude, kind="stable")[:n_top]
+        return order[magnitude[order] > 0]
 
 
 def contributions(polynomial: Polynomial, x: Float[np.ndarray, "n d"]) -> Contributions:
@@ -102,8 +102,9 @@ def contributions(polynomial: Polynomial, x: Float[np.ndarray, "n d"]) -> Contri
 
 def _shares(monomials: Monomials) -> csr_array:
     """Return [d, p], the share of each product that each input gets."""
-    terms, p = monomials.terms, monomials.n_features
-    # Sorted terms: a factor is the first of its input where it differs from the one before.
+    terms = monomials.terms
+    p = monomials.n_features
+    # Terms are sorted: a factor is the first of its input where it differs from the one before.
     is_first = np.diff(terms, axis=1, prepend=-1) != 0
     share = (is_first / np.maximum(is_first.sum(axis=1), 1)[:, None])[is_first]
     product = np.broadcast_to(np.arange(p)[:, None], terms.shape)[is_first]

@@ -75,6 +75,7 @@ class CosineEncoding:
         return np.asarray(images).reshape(full.shape)
 
     def _large_coefficients(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Return each image's coefficients, all but its largest set to 0."""
         coef = cosine_coefficients(x, self.image_shape)
         return np.where(largest(coef, self.share), coef, 0)
 
@@ -159,10 +160,10 @@ def largest(coef: Float[np.ndarray, "n d"], share: float) -> Bool[np.ndarray, "n
         [n, d]; round(share · d) are true in each row, at least 1, except coefficients that are 0.
     """
     d = coef.shape[1]
-    number = max(1, round(share * d))
-    size = np.abs(coef)
-    is_largest = size > 0
-    if number < d:
-        small = np.argpartition(size, d - number, axis=1)[:, : d - number]
-        np.put_along_axis(is_largest, small, False, axis=1)
+    n_largest = max(1, round(share * d))
+    magnitude = np.abs(coef)
+    is_largest = magnitude > 0
+    if n_largest < d:
+        smallest = np.argpartition(magnitude, d - n_largest, axis=1)[:, : d - n_largest]
+        np.put_along_axis(is_largest, smallest, False, axis=1)
     return is_largest

@@ -127,7 +127,7 @@ def fit_polynomial(
         progress=progress,
     )
     polynomial = _polynomial(monomials, live, average.coef)
-    notes = (*_dead(monomials, live), *average.notes)
+    notes = (*_dead_note(monomials, live), *average.notes)
     return PolynomialFit(polynomial, solver, None, None, average.curve, live, None, notes)
 
 
@@ -136,15 +136,15 @@ def fit_normal_equations(
     normal: NormalEquations, ridge: float | str = Regression.ridge, *, progress: Progress = silent
 ) -> PolynomialFit:
     """Fit exactly, from normal equations; the ridge is as for `fit_polynomial`."""
-    spread = normal.target_squares - normal.target_sum**2 / normal.n_samples
-    # A spread of 1e-7 of the mean is rounding of these sums: then look at the rows kept.
+    centred_squares = normal.target_squares - normal.target_sum**2 / normal.n_samples
+    # Below 1e-14 of the squares the difference is rounding: then the rows that are kept decide.
     rows = normal.row_targets
-    if (spread <= 1e-14 * normal.target_squares).all() and (rows == rows[:1]).all():
+    if (centred_squares <= 1e-14 * normal.target_squares).all() and (rows == rows[:1]).all():
         _refuse_constant(normal.n_samples)
     solution = exact_fit(normal, ridge, progress=progress)
     precision = f"{normal.gram.dtype} sums: up to {normal.gram_error:.1g} from float64"
     notes = (
-        *_dead(normal.monomials, normal.live),
+        *_dead_note(normal.monomials, normal.live),
         f"Products of features are {precision}, relative to the features' sums of squares.",
         *unlike_sizes(normal),
         *solution.notes,
@@ -158,10 +158,10 @@ def fit_normal_equations(
 def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
     """Return a note if columns, or products of one degree, are so large that others are lost."""
     squares = np.diag(normal.gram).astype(np.float64)
-    around_mean = squares - normal.feature_sum**2 / normal.n_samples
+    centred_squares = squares - normal.feature_sum**2 / normal.n_samples
     degree = normal.monomials.degree[normal.live]
     degrees = [k for k in np.unique(degree) if k > 0]
-    typical = [float(np.median(around_mean[degree == k])) for k in degrees]
+    typical = [float(np.median(centred_squares[degree == k])) for k in degrees]
     if not typical:
         return ()
     if min(typical) * UNLIKE < max(typical):
@@ -172,16 +172,18 @@ def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
             f"Products of degree {large} are about {ratio:.0e} times as large as those of degree "
             f"{small}, which the ridge and rounding leave little of. {REMEDY}",
         )
-    columns, sizes = around_mean[degree == 1], squares[degree == 1]
-    is_lost = columns * UNLIKE < around_mean.max()
+    column_centred = centred_squares[degree == 1]
+    column_squares = squares[degree == 1]
+    is_lost = column_centred * UNLIKE < centred_squares.max()
     if degrees[-1] > 1:  # products of a column that hardly varies are copies of the other column
-        is_lost |= columns * UNLIKE**0.5 < sizes
-    is_lost &= columns > 4 * normal.gram_error * sizes  # constant columns lose nothing
+        is_lost |= column_centred * UNLIKE**0.5 < column_squares
+    # Constant columns, whose centred squares are rounding, lose nothing.
+    is_lost &= column_centred > 4 * normal.gram_error * column_squares
     note = (
-        f"{int(is_lost.sum())} of {len(columns)} columns vary by so little, compared with their "
+        f"{int(is_lost.sum())} of {len(is_lost)} columns vary by so little, compared with their "
         f"mean or with the largest product, that the ridge leaves little of them. {REMEDY}"
     )
-    return (note,) * bool(is_lost.mean() > MOST_UNLIKE)
+    return (note,) if is_lost.mean() > MOST_UNLIKE else ()
 
 
 def check_spread(targets: Float[np.ndarray, "n q"]) -> None:
@@ -198,16 +200,18 @@ def _refuse_constant(n: int) -> None:
 
 
 def _polynomial(monomials: Monomials, live: np.ndarray, coef: np.ndarray) -> Polynomial:
+    """Return the polynomial with these coefficients of live features, and 0 for dead ones."""
     full = np.zeros((monomials.n_features, coef.shape[1]))
     full[live] = coef
     return Polynomial(monomials, full)
 
 
-def _dead(monomials: Monomials, live: np.ndarray) -> tuple[str, ...]:
-    dead = monomials.n_features - len(live)
-    if not dead:
+def _dead_note(monomials: Monomials, live: np.ndarray) -> tuple[str, ...]:
+    """Return a note if features are zero in every sample."""
+    n_dead = monomials.n_features - len(live)
+    if not n_dead:
         return ()
     return (
-        f"{dead:,} of {monomials.n_features:,} features are zero in every sample; their "
+        f"{n_dead:,} of {monomials.n_features:,} features are zero in every sample; their "
         "coefficients are 0.",
     )

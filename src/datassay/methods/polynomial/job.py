@@ -90,15 +90,15 @@ def run(
     if polynomial.monomials.degree.max() > 1:  # the ridge fit of degree 1 tells what products add
         linear = empty_surrogate(train, 1, None)
         progress(LINEAR_STEP, 0, 1)
-        x, y = linear.inputs(train.x), output_targets(train)
-        simple = fit_polynomial(x, y, linear.polynomial.monomials, seed=seed)
+        x = linear.inputs(train.x)
+        monomials = linear.polynomial.monomials
+        linear_fit = fit_polynomial(x, output_targets(train), monomials, seed=seed)
         progress(LINEAR_STEP, 1, 1)
-        models = {LINEAR: replace(linear, polynomial=simple.polynomial), OURS: surrogate}
+        models = {LINEAR: replace(linear, polynomial=linear_fit.polynomial), OURS: surrogate}
     outputs = {name: model.outputs(val.x) for name, model in models.items()}
     n_shown = min(N_WRONG + N_RIGHT, max(1, MOST_PARTS // polynomial.coef.size))
     margin = margins(outputs[OURS], val)
-    classes = val.is_classification
-    explained = choose_samples(margin, classes, val.y, n_shown, seed)
+    explained = choose_samples(margin, val.is_classification, val.y, n_shown, seed)
     findings = PolynomialFindings(
         samples=train,
         validation=val,
@@ -132,7 +132,7 @@ def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> Non
 def _make_surrogate(
     train: SampleSet, val: SampleSet, settings: PolynomialSettings, progress: Progress
 ) -> tuple[Surrogate, PolynomialFit | None]:
-    """Fit the polynomial that the settings ask for, or read that of a file."""
+    """Fit the polynomial that the settings ask for, or read that of a file (without a fit)."""
     if settings.model is not None:
         return _read(settings.model, train), None
     window = settings.window
@@ -140,7 +140,8 @@ def _make_surrogate(
         shape = grey_shape(train)
         window = None
         if shape is not None:
-            window = min(WINDOW, (min(shape) - 1) // 2 * 2 + 1)
+            largest_odd = (min(shape) - 1) // 2 * 2 + 1
+            window = min(WINDOW, largest_odd)
     assert not isinstance(window, str)
     surrogate = empty_surrogate(train, settings.degree, window)
     options: dict[str, Any] = {"ridge": settings.ridge, "store": settings.store}
@@ -183,23 +184,25 @@ def choose_samples(
         others drawn at random, of as many classes as there is room for.
     """
     order = np.argsort(margin, kind="stable")
+    most_wrong = min(N_WRONG, (limit + 1) // 2)
     if is_classification:
         n_wrong = int((margin < 0).sum())
+        worst = order[: min(n_wrong, most_wrong)]
+        candidates = order[n_wrong:]
     else:
-        n_wrong = len(order)
-    worst = order[: min(n_wrong, N_WRONG, (limit + 1) // 2)]
-    sampled = np.random.default_rng(seed).permutation(
-        order[n_wrong if is_classification else len(worst) :]
-    )
+        worst = order[:most_wrong]
+        candidates = order[len(worst) :]
+    sampled = np.random.default_rng(seed).permutation(candidates)
     if is_classification:  # one of each class, then a second of each, ...
-        turn = np.zeros(len(sampled), int)
+        rank_in_class = np.zeros(len(sampled), int)
         for c in np.unique(y[sampled]):
-            turn[y[sampled] == c] = np.arange(int((y[sampled] == c).sum()))
-        sampled = sampled[np.argsort(turn, kind="stable")]
+            rank_in_class[y[sampled] == c] = np.arange(int((y[sampled] == c).sum()))
+        sampled = sampled[np.argsort(rank_in_class, kind="stable")]
     return np.concatenate([worst, sampled[: min(N_RIGHT, limit - len(worst))]]).astype(np.int64)
 
 
 def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[str, str]:
+    """Return the page's facts: name → text."""
     monomials = findings.surrogate.polynomial.monomials
     fit = findings.fit
     features = f"all products to degree {monomials.degree.max()}"

@@ -58,7 +58,8 @@ def coef_maps(polynomial: Polynomial) -> CoefMaps:
     by_middle = np.zeros((q, 2 * height - 1, 2 * width - 1))
     pairs = monomials.terms[degree == 2][:, -2:]  # [pairs, 2], or none in a polynomial of degree 1
     if len(pairs):
-        rows, columns = (pairs // width).sum(axis=1), (pairs % width).sum(axis=1)
+        rows = (pairs // width).sum(axis=1)
+        columns = (pairs % width).sum(axis=1)
         position = rows * (2 * width - 1) + columns
         np.add.at(by_middle.reshape(q, -1).T, position, coef[degree == 2])
     return CoefMaps(by_pixel.reshape(q, height, width), by_middle)

@@ -65,7 +65,7 @@ def are_classes(targets: Float[np.ndarray, "n q"]) -> bool:
 def in_user_units(
     polynomial: Polynomial, center: Float[np.ndarray, " d"], spread: Float[np.ndarray, " d"]
 ) -> Polynomial:
-    """Return in x the polynomial that is given in (x − center) / spread.
+    """Return the polynomial of x that equals the given one of (x − center) / spread.
 
     Every product of (x_i − center_i) / spread_i is multiplied out; exact, but at centers far from 0
     terms cancel: predict by `polynomial` itself.
@@ -73,15 +73,17 @@ def in_user_units(
     terms = polynomial.monomials.terms
     scale = polynomial.monomials.scale[:, None]
     row_of = {tuple(term): row for row, term in enumerate(terms.tolist())}
-    factors = np.append(1 / spread, 1.0)[terms], np.append(-center / spread, 1.0)[terms]
-    coef = np.zeros_like(polynomial.coef)
-    coef_scaled = polynomial.monomial_coef
-    for stays in product((True, False), repeat=terms.shape[1]):  # which factors give their input
-        share = np.where(stays, *factors).prod(axis=1)
-        # Where a term is shorter, one of the choices counts for its padding.
-        share[((terms < 0) & np.array(stays)).any(axis=1)] = 0
+    # (x − center) / spread = slope x + offset; of the padding −1 slope and offset are 1.
+    slope = np.append(1 / spread, 1.0)[terms]  # [p, k]
+    offset = np.append(-center / spread, 1.0)[terms]
+    monomial_coef = polynomial.monomial_coef
+    new_coef = np.zeros_like(polynomial.coef)
+    for gives_input in product((True, False), repeat=terms.shape[1]):  # else gives its offset
+        share = np.where(gives_input, slope, offset).prod(axis=1)
+        # Padding always gives its offset, so that a shorter term is counted once.
+        share[((terms < 0) & np.array(gives_input)).any(axis=1)] = 0
         rows = np.flatnonzero(share)
-        shorter = np.sort(np.where(stays, terms[rows], -1), axis=1)
-        targets = [row_of[tuple(term)] for term in shorter.tolist()]
-        np.add.at(coef, targets, share[rows, None] * coef_scaled[rows])
-    return replace(polynomial, coef=coef / scale)
+        new_terms = np.sort(np.where(gives_input, terms[rows], -1), axis=1)
+        new_rows = [row_of[tuple(term)] for term in new_terms.tolist()]
+        np.add.at(new_coef, new_rows, share[rows, None] * monomial_coef[rows])
+    return replace(polynomial, coef=new_coef / scale)

@@ -75,11 +75,12 @@ class Monomials:
                 f"x must have the {self.n_inputs} inputs the monomials were made for; got "
                 f"{x.shape[1]}. Make new monomials for this data."
             )
-        if keep is None:
-            terms = self.terms
-        else:
-            terms = self.terms[keep]
-        scale = (self.scale if keep is None else self.scale[keep]).astype(dtype)
+        terms = self.terms
+        scale = self.scale
+        if keep is not None:
+            terms = terms[keep]
+            scale = scale[keep]
+        scale = scale.astype(dtype)
         factors = np.ones((self.n_inputs + 1, len(x)), dtype=dtype)  # [d + 1, n]
         factors[:-1] = x.T
         product = factors[terms[:, 0]]  # -1 finds the row of ones  [p, n]
@@ -187,6 +188,7 @@ def _monomials(
     image_shape: tuple[int, int] | None = None,
     window: int | None = None,
 ) -> Monomials:
+    """Return the monomials of these terms, degree 1 first, after the constant."""
     parts = [np.full((1, degree), -1)]
     for t, terms_of_degree in enumerate(by_degree, start=1):
         inputs = np.array(sorted(terms_of_degree), dtype=np.int64).reshape(-1, t)
@@ -200,10 +202,14 @@ Shape = tuple[tuple[int, int], ...]
 
 
 def _shapes(window: int, degree: int) -> list[Shape]:
-    """Return each choice of pixels for one product in the window, moved to the upper left."""
+    """Return each choice of pixels for one product that touches the window's top and left."""
     cells = [(row, column) for row in range(window) for column in range(window)]
     choices = combinations_with_replacement(cells, degree)
-    return [s for s in choices if min(r for r, _ in s) == 0 == min(c for _, c in s)]
+    return [
+        shape
+        for shape in choices
+        if min(row for row, _ in shape) == 0 and min(column for _, column in shape) == 0
+    ]
 
 
 def _n_local(height: int, width: int, window: int, degree: int) -> int:
@@ -228,6 +234,7 @@ def _n_local(height: int, width: int, window: int, degree: int) -> int:
 
 
 def _placements(shape: Shape, height: int, width: int) -> Iterable[tuple[int, ...]]:
+    """Yield the pixels of a product at each place in the image."""
     for row in range(height - max(r for r, _ in shape)):
         for column in range(width - max(c for _, c in shape)):
             yield tuple((row + r) * width + column + c for r, c in shape)
@@ -243,9 +250,9 @@ def _check_image(image_shape: tuple[int, ...]) -> tuple[int, int]:
     return int(height), int(width)
 
 
-def _check_count(features: int) -> None:
-    if features > MAX_FEATURES:
+def _check_count(n_features: int) -> None:
+    if n_features > MAX_FEATURES:
         raise SettingError(
-            f"the polynomial must have at most {MAX_FEATURES:,} features; got {features:,}. Lower "
-            "the degree, choose a window, or reduce the inputs first."
+            f"the polynomial must have at most {MAX_FEATURES:,} features; got {n_features:,}. "
+            "Lower the degree, choose a window, or reduce the inputs first."
         )

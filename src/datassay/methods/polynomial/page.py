@@ -16,7 +16,7 @@ from datassay.methods.polynomial.job import PolynomialFindings
 from datassay.methods.polynomial.solvers.batched import BatchCurve
 from datassay.methods.polynomial.solvers.exact import RidgePath
 from datassay.methods.polynomial.surrogate import save_surrogate
-from datassay.optional import text_if
+from datassay.optional import map_optional, text_if
 from datassay.report.drawing import draw, heat_image, heat_limit
 from datassay.report.page import Page, Partial, Table
 from datassay.report.plots import bars, chart, level, line
@@ -43,10 +43,11 @@ PICTURE_SIDE = 96
 
 def page(findings: PolynomialFindings) -> Page:
     """Return the page of `datassay polynomial`."""
-    scores, fit = findings.scores, findings.fit
-    spread = findings.degree_spread.mean(axis=1)
+    scores = findings.scores
+    fit = findings.fit
+    spread = findings.degree_spread.mean(axis=1)  # [k]
     total = float(spread.sum()) or 1.0
-    rival = len(scores.names) - 2
+    rival = len(scores.names) - 2  # the model before ours
     lead = scores.ahead_of(rival)
     cards = explained_cards(findings)
     maps = _maps(findings)
@@ -114,15 +115,11 @@ def _scores(findings: PolynomialFindings) -> Table:
     scores = findings.scores
     rows = []
     for i, name in enumerate(scores.names):
-        val, train = (
-            _score(float(values[i].mean())) for values in (scores.sample_scores, scores.train)
-        )
-        lead = scores.ahead_of(i)
-        is_ours = i == len(scores.names) - 1
-        if is_ours:
-            change = "––"
-        else:
-            change = change_cells(lead, scores.metric)
+        val = _score(float(scores.sample_scores[i].mean()))
+        train = _score(float(scores.train[i]))
+        change = ("–", "–")
+        if i < len(scores.names) - 1:  # else it is ours
+            change = change_cells(scores.ahead_of(i), scores.metric)
         rows.append((name, f"{scores.n_features[i]:,}", val, train, *change))
     unit = text_if(scores.metric == "accuracy", ", points")
     columns = (
@@ -198,11 +195,13 @@ def _coefficients(findings: PolynomialFindings) -> pa.Table:
 
 
 def _by_output(findings: PolynomialFindings, prefix: str, values: np.ndarray) -> dict:
+    """Return a table's column for each output: "prefix_name" → its values."""
     outputs = zip(findings.surrogate.output_names, values.T, strict=True)
     return {f"{prefix}_{name}": pa.array(np.ascontiguousarray(row)) for name, row in outputs}
 
 
 def _summary(findings: PolynomialFindings) -> dict[str, object]:
+    """Return what summary.json holds behind the page's head."""
     monomials = findings.surrogate.polynomial.monomials
     fit = findings.fit
     scores = findings.scores
@@ -211,7 +210,8 @@ def _summary(findings: PolynomialFindings) -> dict[str, object]:
     fitted: dict[str, object] | None = None
     if fit is not None:
         fitted = {"solver": fit.solver, "ridge": fit.ridge, "notes": fit.notes}
-        fitted |= {n: d and asdict(d) for n, d in (("path", fit.path), ("curve", fit.curve))}
+        fitted["path"] = map_optional(asdict, fit.path)
+        fitted["curve"] = map_optional(asdict, fit.curve)
     return {
         "counts": {
             "train": len(findings.samples),
@@ -288,16 +288,17 @@ def _batch_figure(curve: BatchCurve) -> Figure:
 def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
     """Return the samples that the page explains, wrong ones first, for `apart.html`."""
     val = findings.validation
-    classes = findings.validation.class_names
-    names, shares = findings.surrogate.term_names, findings.parts.shares  # [e, d, q]
+    class_names = val.class_names
+    names = findings.surrogate.term_names
+    shares = findings.parts.shares  # [e, d, q]
     cards = []
     for e, drawing in enumerate(draw(val, findings.explained, PICTURE_SIDE)):
         i = int(findings.explained[e])
-        label = label_text(classes, val.y[i])
+        label = label_text(class_names, val.y[i])
         is_wrong = bool(findings.is_wrong[i])
         caption = f"predicted {label_text((), findings.outputs[i])}, given {label}"
-        if classes:
-            caption = f"predicted {classes[int(findings.predicted[i])]}"
+        if class_names:
+            caption = f"predicted {class_names[int(findings.predicted[i])]}"
             caption += text_if(is_wrong, f", given {label}")
         panels = _panels(findings, e, names, shares[e])
         cards.append({
@@ -313,7 +314,7 @@ def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
 def _panels(
     findings: PolynomialFindings, e: int, names: list[str], shares: Float[np.ndarray, "d q"]
 ) -> list[dict[str, Any]]:
-    """Return what each part adds to the two outputs of `_outputs_shown`, or to the target."""
+    """Return what each part adds to the outputs of `_outputs_shown`, for sample `explained[e]`."""
     i = int(findings.explained[e])
     parts = findings.parts
     outputs = _outputs_shown(findings, i)
@@ -322,8 +323,9 @@ def _panels(
     if shape is not None:
         maps = [shares[:, k].reshape(shape) for k, _ in outputs]
         x = findings.validation.x
-        low, high = float(x.min()), float(x.max())
-        grey = (x[i].reshape(shape).astype(float) - low) / ((high - low) or 1.0)
+        low = float(x.min())
+        span = float(x.max()) - low or 1.0
+        grey = (x[i].reshape(shape).astype(float) - low) / span
         limit = heat_limit(np.stack(maps))
         pictures = [heat_image(values, limit, grey) for values in maps]
     panels = []
@@ -368,6 +370,7 @@ def _outputs_shown(findings: PolynomialFindings, i: int) -> list[tuple[int, str]
 
 
 def _total(by_degree: np.ndarray, output: float) -> str:
+    """Return "1.2 constant +0.3 single inputs … = 1.5"."""
     constant, *products = zip(by_degree, map(_degree_name, range(len(by_degree))), strict=True)
     total = f"{_sign(float(constant[0])).removeprefix('+')} {constant[1]}"
     total += "".join(f" {_sign(float(v))} {name}" for v, name in products)

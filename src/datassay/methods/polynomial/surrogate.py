@@ -14,6 +14,7 @@ from datassay.data.scaling import column_units
 from datassay.errors import DataError
 from datassay.methods.polynomial.model import CHUNK, Polynomial
 from datassay.methods.polynomial.monomials import Monomials, chosen_monomials
+from datassay.optional import map_optional
 from datassay.results import result
 from datassay.stats import Interval, mean_interval
 from datassay.store.model_file import read_model, readable, write_model
@@ -128,7 +129,7 @@ def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrog
     """Return the surrogate before its fit: all coefficients 0; columns of rows standardised."""
     shape: tuple[int, ...] | None = grey_shape(train)
     if shape is None and window is not None:
-        shape = train.input_shape  # no grey image: the window says so
+        shape = train.input_shape  # no grey image, which `chosen_monomials` then refuses
     monomials = chosen_monomials(int(np.prod(train.input_shape)), degree, window, shape)
     names = output_names(train)
     d = monomials.n_inputs
@@ -136,13 +137,14 @@ def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrog
     spread = np.ones(d)
     if train.kind == "row":
         center, spread = column_units(train.x.reshape(len(train), -1))
-    zero = Polynomial(monomials, np.zeros((monomials.n_features, len(names))))
     columns = ()
     if len(train.feature_names) == d:
         columns = train.feature_names
-    classes = train.is_classification
-    rows = row_format(train)
-    return Surrogate(zero, center, spread, names, columns, classes, rows)
+    return Surrogate(
+        polynomial=Polynomial(monomials, np.zeros((monomials.n_features, len(names)))),
+        center=center, spread=spread, output_names=names, feature_names=columns,
+        is_classification=train.is_classification, rows=row_format(train),
+    )  # fmt: skip
 
 
 def output_names(samples: SampleSet) -> tuple[str, ...]:
@@ -225,11 +227,11 @@ def surrogate_of(
         raise ValueError("it holds something else.")
     names = tuple(map(str, facts["output_names"]))
     columns = tuple(map(str, facts["feature_names"]))
-    terms, center = arrays["terms"], arrays["center"]
-    d = len(center)
+    terms = arrays["terms"]
+    d = len(arrays["center"])
     p = len(terms)
     shape = facts["image_shape"]
-    sizes = {
+    shape_of = {
         "terms": (p, terms.shape[-1]),
         "scale": (p,),
         "coef": (p, len(names)),
@@ -237,7 +239,7 @@ def surrogate_of(
         "spread": (d,),
     }
     if (
-        any(arrays[name].shape != size for name, size in sizes.items())
+        any(arrays[name].shape != expected for name, expected in shape_of.items())
         or any(a.dtype != np.float64 for name, a in arrays.items() if name != "terms")
         or not all(np.isfinite(a).all() for a in arrays.values())
         or not _are_terms(terms, d)
@@ -245,16 +247,16 @@ def surrogate_of(
         or len(columns) not in {0, d}
     ):
         raise ValueError("its parts contradict each other.")
-    size = None
+    image_shape = None
     if shape is not None:
-        size = (int(shape[0]), int(shape[1]))
-    monomials = Monomials(terms, arrays["scale"], d, size, facts["window"])
-    polynomial = Polynomial(monomials, arrays["coef"])
-    classes = bool(facts["is_classification"])
-    rows = None
-    if facts.get("rows") is not None:
-        rows = RowFormat.from_json(facts["rows"])
-    return Surrogate(polynomial, center, arrays["spread"], names, columns, classes, rows)
+        image_shape = (int(shape[0]), int(shape[1]))
+    monomials = Monomials(terms, arrays["scale"], d, image_shape, facts["window"])
+    return Surrogate(
+        polynomial=Polynomial(monomials, arrays["coef"]),
+        center=arrays["center"], spread=arrays["spread"], output_names=names, feature_names=columns,
+        is_classification=bool(facts["is_classification"]),
+        rows=map_optional(RowFormat.from_json, facts.get("rows")),
+    )  # fmt: skip
 
 
 def _are_terms(terms: np.ndarray, d: int) -> bool:
@@ -301,9 +303,7 @@ class SurrogateScores:
 
     def ahead_of(self, rival: int) -> Interval:
         """Return ours minus another's score, paired over samples, as an interval."""
-        unit = 0.0
-        if self.metric == "accuracy":
-            unit = 1.0
+        unit = 1.0 if self.metric == "accuracy" else 0.0
         return mean_interval(self.sample_scores[-1] - self.sample_scores[rival], unit)
 
 

@@ -87,7 +87,7 @@ def posterior_activation(
     biases: Float[np.ndarray, " hidden"] | None = None,
     multiplicities: bool = True,
 ) -> Float[np.ndarray, " k"]:
-    """Fit the activation that brings a network's tensor weights closest to β.
+    """Return the activation that brings a network's tensor weights closest to β.
 
     min_a Σ_α (β_α − W̄_α(a))²: without biases a_t = Σ x β / Σ x² over the weights of degree t
 
@@ -118,13 +118,15 @@ def posterior_activation(
         )
     design = sums.reshape(-1, n_coef)
     # Where positive and negative terms cancel, only rounding is left, which cannot determine a_t.
-    sizes = np.abs(weights), np.abs(output_weights), map_optional(np.abs, biases)
-    absolute_sums = _sums(sizes[0], sizes[1], monomials, sizes[2], multiplicities, n_coef)
-    size = np.linalg.norm(design, axis=0)
-    is_known = size > ROUNDING * np.linalg.norm(absolute_sums.reshape(-1, n_coef), axis=0)
+    absolute_sums = _sums(
+        np.abs(weights), np.abs(output_weights), monomials, map_optional(np.abs, biases),
+        multiplicities, n_coef,
+    )  # fmt: skip
+    norm = np.linalg.norm(design, axis=0)
+    is_known = norm > ROUNDING * np.linalg.norm(absolute_sums.reshape(-1, n_coef), axis=0)
     coef = np.zeros(n_coef)
-    scaled = design[:, is_known] / size[is_known]
-    coef[is_known] = np.linalg.lstsq(scaled, monomial_coef.ravel(), rcond=None)[0] / size[is_known]
+    scaled = design[:, is_known] / norm[is_known]
+    coef[is_known] = np.linalg.lstsq(scaled, monomial_coef.ravel(), rcond=None)[0] / norm[is_known]
     return coef
 
 
@@ -174,7 +176,7 @@ def _sums(
     n_coef: int,
 ) -> Float[np.ndarray, "p q k"]:
     """Return [p, q, k + 1], the factor of each a_t in each tensor weight."""
-    b, c = _check_layer(weights, output_weights, biases, monomials)
+    b, c = _layer_arrays(weights, output_weights, biases, monomials)
     products = monomials.features(weights.T)  # [m, p], times the root of the multiplicity
     if multiplicities:
         products *= monomials.scale
@@ -182,7 +184,8 @@ def _sums(
         products *= 1 / monomials.scale
     sums = np.zeros((monomials.n_features, b.shape[1], n_coef))
     for t in range(n_coef):
-        for r in range(t + 1) if biases is not None else [t]:
+        lowest = t if biases is None else 0
+        for r in range(lowest, t + 1):
             rows = monomials.degree == r
             # (w·x + c)^t holds C(t, r) c^(t − r) (w·x)^r.
             of_unit = comb(t, r) * c ** (t - r)  # [m]
@@ -190,27 +193,29 @@ def _sums(
     return sums
 
 
-def _determination(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"], middle: float) -> float:
-    total = float(((y - middle) ** 2).sum())
+def _determination(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"], center: float) -> float:
+    total = float(((y - center) ** 2).sum())
     if total > 0:
         return 1 - float(((y - x) ** 2).sum()) / total
     return float("nan")
 
 
 def _squared_correlation(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"]) -> float:
-    y, x = y - y.mean(), x - x.mean()
+    y = y - y.mean()
+    x = x - x.mean()
     total = float((y @ y) * (x @ x))
     if total > 0:
         return float(x @ y) ** 2 / total
     return float("nan")
 
 
-def _check_layer(
+def _layer_arrays(
     weights: np.ndarray,
     output_weights: np.ndarray,
     biases: np.ndarray | None,
     monomials: Monomials,
 ) -> tuple[Float[np.ndarray, "m q"], Float[np.ndarray, " m"]]:
+    """Return output weights and biases (0 without any) as float64; raise if shapes do not fit."""
     if weights.ndim != 2 or len(weights) != monomials.n_inputs:
         raise ModelError(
             f"weights must have one row for each of the monomials' {monomials.n_inputs} inputs; "

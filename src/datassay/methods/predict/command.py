@@ -5,7 +5,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
-from datassay.commands.command import Command, read
+from datassay.commands.command import Command, settings_from
 from datassay.commands.inputs import check_file
 from datassay.commands.shell import err_console, out_console, say
 from datassay.optional import text_if
@@ -51,7 +51,7 @@ class _Predict(Command):
         """Read the rows and the model, predict, write the table, and print its columns."""
         from datassay.store.outputs import check_outputs, check_writable, write_pages
 
-        settings: PredictSettings = read(PredictSettings, user_input)
+        settings: PredictSettings = settings_from(PredictSettings, user_input)
         check_outputs(out, (FILE,), user_input.values(), (settings.data, settings.fitted))
         check_writable(out, (FILE,), overwrite=user_input["overwrite"])
         self.check_first(user_input)

@@ -61,7 +61,7 @@ class SavedModel:
         return self.rows.samples(data, ids=ids, encode=encode)
 
     def outputs(self, data: Any, *, routing: str = "soft") -> Float[np.ndarray, "m k"]:
-        """Return class probabilities (a polynomial's outputs are none), or targets.
+        """Return class probabilities (of a polynomial outputs fitted to 0 and 1), or targets.
 
         Args:
             data: as `samples` takes them.
@@ -110,7 +110,7 @@ class SavedModel:
         return self._answers(self.outputs(data, routing=routing)).to_numpy(zero_copy_only=False)
 
     def table(self, data: SampleSet, *, routing: str = "soft") -> pa.Table:
-        """Return one row per sample: id, the prediction, what stands behind it.
+        """Return one row per sample: id, the prediction, and the outputs behind it.
 
         Args:
             data: as `samples` read them.
@@ -129,7 +129,8 @@ class SavedModel:
         kind = "probability"
         if isinstance(self.model, Surrogate):
             kind = "output"
-        for name, values in zip(training.class_names, outputs.T, strict=bool(training.class_names)):
+        has_classes = bool(training.class_names)  # else there are outputs, but no names
+        for name, values in zip(training.class_names, outputs.T, strict=has_classes):
             columns[f"{kind}_{name}"] = pa.array(np.ascontiguousarray(values))
         return pa.table(columns)
 
@@ -172,8 +173,8 @@ def load_model(path: str | Path, *, model: str | nn.Module | None = None) -> Sav
         if file_format == network_file.FORMAT:
             fitted = fitted_network_of(file_format, arrays, facts, model)
         else:
-            is_blocks = file_format == block_model.FORMAT
-            fitted = (block_model_of if is_blocks else surrogate_of)(file_format, arrays, facts)
+            model_of = block_model_of if file_format == block_model.FORMAT else surrogate_of
+            fitted = model_of(file_format, arrays, facts)
     if model is not None and file_format != network_file.FORMAT:
         raise SettingError(f"model is for networks; {file} holds something else. Leave it out.")
     if fitted.rows is None:

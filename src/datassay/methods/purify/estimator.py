@@ -82,9 +82,9 @@ class Purifier(BaseEstimator):
         samples = _sample_set(X, y)
         settings = self.get_params(deep=False)
         seed = int(check_random_state(settings.pop("random_state")).randint(2**31 - 1))
-        scale = spread(samples.x).removed
+        standardize = spread(samples.x).removed
         with seeded(seed):
-            model = nn.Sequential(scale, linear(samples.input_shape, n_outputs(samples)))
+            model = nn.Sequential(standardize, linear(samples.input_shape, n_outputs(samples)))
         self.purification_ = purify(model, samples, seed=seed, **settings)
         self.sample_indices_ = self.purification_.keep
         return self
@@ -120,7 +120,7 @@ def _sample_set(X: np.ndarray, y: np.ndarray) -> SampleSet:
     x = X.astype(np.float64)
     ids = np.arange(len(x))
     if type_of_target(y) == "continuous":
-        spread = y.std()
-        return SampleSet(x, (y - y.mean()) / (spread if spread > 0 else 1.0), ids)
+        deviation = y.std()
+        return SampleSet(x, (y - y.mean()) / (deviation if deviation > 0 else 1.0), ids)
     classes, label = np.unique(y, return_inverse=True)
     return SampleSet(x, label.astype(np.int64), ids, tuple(map(str, classes)))

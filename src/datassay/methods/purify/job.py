@@ -77,7 +77,8 @@ def majority_source(samples: SampleSet) -> str:
 
 def foreign(findings: PurifyFindings) -> Foreign | None:
     """Return what should be removed: wrong labels, or minority sources; None if unknown."""
-    samples, majority = findings.samples, findings.majority
+    samples = findings.samples
+    majority = findings.majority
     is_wrong = wrong_labels(samples)
     if is_wrong is not None:
         return Foreign(is_wrong, "wrong labels")
@@ -87,19 +88,17 @@ def foreign(findings: PurifyFindings) -> Foreign | None:
 
 
 def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
-    """Return the figures at the start, at our stop and at the baseline's; NaN if unknown."""
+    """Return the figures at the start, at our stop and, if any, the baseline's; NaN if unknown."""
     truth = foreign(findings)
     ours = findings.purification
     baseline = findings.baseline
-    stops = [
-        (ours, 0),
-        (ours, ours.steps),
-        *([] if baseline is None else [(baseline, baseline.steps)]),
-    ]
+    stops = [(ours, 0), (ours, ours.steps)]  # points of the traces
+    if baseline is not None:
+        stops.append((baseline, baseline.steps))
     columns = []
     for purification, point in stops:
         trace = purification.trace
-        n = int(purification.trace.removed[point])
+        n = int(trace.removed[point])
         columns.append({
             "removed": n,
             "variance": float(trace.variance[point]),
@@ -122,13 +121,12 @@ def run(
     majority = majority_source(train)
     test_set = None
     if majority and wrong_labels(train) is None and val.source is not None:
-        inside = val.source == majority
-        test_set = None
-        if inside.any():
-            test_set = val.subset(inside)
+        is_majority = val.source == majority
+        if is_majority.any():
+            test_set = val.subset(is_majority)
     arguments = {name: getattr(settings, name) for name in AS_GIVEN}
 
-    def remove_by(order: str, stop: str, name: str) -> Purification:
+    def remove_by(order: str, stop: str, name: str) -> Purification:  # name: of the progress
         def report(step: str, done: int, total: int) -> None:
             progress(name if step == STEP else f"{name}, {step}", done, total)
 
@@ -142,9 +140,8 @@ def run(
 
     ours = remove_by(settings.order, settings.rule, STEP)
     with_baseline = settings.baseline and ours.order != "loss"
-    stop = "auto"
-    if ours.rule != "suspects":
-        stop = settings.rule
+    # Plain loss finds no suspects: it stops by what "auto" is for it.
+    baseline_stop = "auto" if ours.rule == "suspects" else settings.rule
     predicted, chance = _predict(ours.model, train)
     model_text = f"{settings.model}, ridge {ours.ridge:g}, damping {settings.damping:g}"
     facts = {
@@ -160,7 +157,7 @@ def run(
         samples=train,
         validation=val,
         purification=ours,
-        baseline=remove_by("loss", stop, BASELINE_STEP) if with_baseline else None,
+        baseline=remove_by("loss", baseline_stop, BASELINE_STEP) if with_baseline else None,
         predicted=predicted,
         chance=chance,
         majority=text_if(test_set is not None, majority),
@@ -177,7 +174,7 @@ def _predict(model: nn.Module, train: SampleSet) -> tuple[np.ndarray, np.ndarray
         outputs = torch.cat([model(batch) for batch in x.split(1024)]).double()
     if not train.is_classification:
         return outputs.numpy().reshape(train.y.shape), np.full(len(train), np.nan)
-    if outputs.shape[1] == 1:
+    if outputs.shape[1] == 1:  # of two classes one logit, that of the second
         outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)
     chance = outputs.softmax(1)[torch.arange(len(train)), torch.as_tensor(train.y)]
     return predicted_class(outputs.numpy()), chance.numpy()

@@ -6,43 +6,38 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import gammaincinv
 from torch import Tensor, nn
 
-from datassay import rules
 from datassay.act.remove.rules import places_in_group
-from datassay.collect.collection import check_sets, collect
+from datassay.collect.collection import collect
 from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import output_score
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError, SettingError
 from datassay.machine import threads_for
+from datassay.methods.purify.arguments import check_arguments, resolve_auto
 from datassay.methods.purify.cross_fit import PARTS, CrossFit, cross_fit
-from datassay.methods.purify.settings import ORDERS, STOPS, Removal
+from datassay.methods.purify.settings import BY_CROSS_FIT, BY_LABELS, RIDGE, Removal
 from datassay.methods.purify.stopping import (
     SMOOTHED,
     held_out_stop,
-    held_out_threshold,
     inflection_stop,
     validation_stop,
 )
-from datassay.optional import coalesce, select_rows, text_if
+from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
 from datassay.score.influence_moments import influence_variance
 from datassay.score.label_issues import label_issues
-from datassay.score.removal_effects import check_pairs_remain, geometry_effects
+from datassay.score.removal_effects import geometry_effects
 from datassay.score.settings import REMOVAL_ORDERS
-from datassay.score.variance.pair_influence import check_penalties, geometry_influence
+from datassay.score.variance.pair_influence import geometry_influence
 from datassay.train.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.train.folds import fold_numbers
 from datassay.train.recipe import Recipe
 
-BY_LABELS = "label_issues"
-BY_CROSS_FIT = "cross_fit"
-RIDGE = 1e-4  # of other orders than "cross_fit"
 STEP = "purify"
 LIMIT = (
     "removal went on to its limit of {} samples and what was removed last was still foreign; raise "
@@ -90,7 +85,7 @@ class Purification(Tabular):
         rule: the stopping rule that was used.
         threshold: of the rule "held_out", nats; NaN for others.
         model: the network fitted to what is kept.
-        ridge: that it was fitted with, where it is linear.
+        ridge: of that fit, where the model is linear.
         cross_fit: what cross-fitting found; None by another order.
         warnings: what the user should know.
     """
@@ -156,15 +151,20 @@ def purify(
         ridge: of linear models, (ridge/2)‖θ‖² added to the mean loss. None: by "cross_fit" what
             predicts left-out labels best, else 1e-4.
         damping: added to the Hessian for V.
-        order: "cross_fit" (linear models, cross-entropy), one of `removal_effects`, "label_issues"
-            (classes; of the network linearised at its starting weights, once), or the baselines
-            "loss" (highest training loss) and "random". "auto": "cross_fit" where it can be had,
-            "label_issues" for networks that classify; else "adjoint" from 4 samples a weight,
-            where it follows true removal, or "fixed".
-        stop: "held_out" (no clean set needed), "validation", "inflection", "suspects" (all that
-            order "cross_fit" or "label_issues" finds foreign), "none" (at max_fraction), or "auto":
-            validation where val is given and was not split off the same data; suspects by those
-            two orders; else held_out.
+        order: which samples go first.
+            - "cross_fit": the least likely labels (linear models, cross-entropy).
+            - One of `removal_effects`: the largest effects.
+            - "label_issues": of classes, by the network linearised at its starting weights, once.
+            - "loss" (the highest training loss), "random": baselines.
+            - "auto": "cross_fit" where it can be had, "label_issues" for networks that classify;
+              else "adjoint" from 4 samples a weight, where it follows true removal, or "fixed".
+        stop: when removal ends.
+            - "held_out": by the likelihood of what was removed last; needs no clean set.
+            - "validation", "inflection": at the best validation score, or where V falls slower.
+            - "suspects": with all that order "cross_fit" or "label_issues" finds foreign.
+            - "none": at max_fraction.
+            - "auto": "validation" where val is given and was not split off the same data;
+              "suspects" by those two orders; else "held_out".
         threshold: of "held_out", nats; None is log 2K for linear models, log 4K for others.
         step: samples removed per step; None: n/100, n/10 by "cross_fit", n/40 where it trains.
         max_fraction: of the samples, never more are removed.
@@ -194,62 +194,42 @@ def purify(
         loss, ridge, damping, order, stop, threshold, step, max_fraction, min_per_class, beyond,
         layers, projection, seed,
     )  # fmt: skip
-    _check(train, val, settings)
-    extra_sets, penalty = [s for s in (val, test) if s is not None], ridge or RIDGE
+    check_arguments(train, val, settings)
+    extra_sets = [samples for samples in (val, test) if samples is not None]
+    penalty = ridge or RIDGE
     fit = fitter(
         model, train, extra_sets, loss=loss, ridge=penalty, recipe=recipe, layers=layers,
         projection=projection, seed=seed,
     )  # fmt: skip
-    settings = _resolve_auto(settings, train, val is not None and not val.split_off, fit)
+    settings = resolve_auto(settings, train, val is not None and not val.split_off, fit)
     with threads_for(len(train) * sum(p.numel() for p in model.parameters() if p.requires_grad)):
-        suspicion = crossed = None
+        suspicion = None
+        crossed = None
         if settings.order == BY_LABELS:
             lin = collect(model, train, projection=projection, seed=seed, progress=progress)
             issues = label_issues(lin, groups=train.groups, progress=progress)
-            suspicion = issues.score, issues.to_try
+            suspicion = _Suspicion(issues.score, issues.to_try)
         elif settings.order == BY_CROSS_FIT:
             assert isinstance(fit, ConvexFitter)
-            folds, by_id = torch.empty(len(train), dtype=torch.int64), np.argsort(train.ids)
+            by_id = np.argsort(train.ids)  # folds do not depend on the order of the rows
             targets = fit.geometry.targets[by_id]
             groups = select_rows(train.groups, by_id)
+            folds = torch.empty(len(train), dtype=torch.int64)
             folds[by_id] = fold_numbers(targets, "cross_entropy", PARTS, seed, groups)
             crossed = cross_fit(fit.geometry, folds, ridge=ridge, progress=progress)
-            suspicion = crossed.surprise.numpy(), crossed.is_foreign.numpy()
-            fit, penalty = replace(fit, ridge=crossed.ridge), crossed.ridge
+            suspicion = _Suspicion(crossed.surprise.numpy(), crossed.is_foreign.numpy())
+            penalty = crossed.ridge
+            fit = replace(fit, ridge=penalty)
         job = _Job(train, val, test, settings, penalty, np.random.default_rng(seed), suspicion)
         return replace(job.run(fit, progress), cross_fit=crossed)
 
 
-def _resolve_auto(settings: Removal, train: SampleSet, has_val: bool, fit: Fitter) -> Removal:
-    """Replace "auto" and None in the settings, but for the order of a fit's influence."""
-    order, rule, threshold = settings.order, settings.stop, settings.threshold
-    is_convex = isinstance(fit, ConvexFitter)
-    suits = {
-        BY_CROSS_FIT: is_convex and train.is_classification and fit.geometry.kind.has_one_class,
-        BY_LABELS: train.is_classification,
-    }
-    if not suits.get(order, True):
-        linear = text_if(order == BY_CROSS_FIT, " and a linear model under cross-entropy")
-        raise SettingError(f"order={order!r} needs classes{linear}; got others. Take order='auto'.")
-    preferred = BY_LABELS
-    if is_convex:
-        preferred = BY_CROSS_FIT
-    if order == "auto" and suits[preferred]:
-        order = preferred
-    if rule == "auto" and has_val:
-        rule = "validation"
-    elif rule == "auto":
-        rule = "suspects" if order in suits else "held_out"
-    if rule == "suspects" and order not in suits:
-        orders = "order='label_issues' or 'cross_fit'"
-        raise SettingError(f"stop='suspects' belongs to {orders}; got it with {order!r}.")
-    if threshold is None:
-        threshold = held_out_threshold(train.n_classes, is_convex=is_convex)
-    n_steps = 100 if is_convex else 40
-    if (order, rule) == (BY_CROSS_FIT, "suspects"):
-        n_steps = 10
-    step = settings.step or max(1, len(train) // n_steps)
-    return replace(settings, order=order, stop=rule, threshold=threshold, step=step)
+@result
+class _Suspicion:
+    """How suspect each sample is, and whether it may go at all."""
+
+    score: Float[np.ndarray, " n"]
+    may_go: Bool[np.ndarray, " n"]
 
 
 @dataclass(slots=True, eq=False)
@@ -260,17 +240,21 @@ class _Job:
     settings: Removal
     ridge: float
     rng: np.random.Generator
-    suspicion: tuple[np.ndarray, np.ndarray] | None  # of each sample, and whether it is to go
+    suspicion: _Suspicion | None  # None by another order
 
     def run(self, fit: Fitter, progress: Progress) -> Purification:
-        """Fit, rank, remove and fit again until the rule stops."""
-        n, settings = len(self.samples), self.settings
+        """Fit, rank, remove and fit again until the rule stops; return what was removed."""
+        n = len(self.samples)
+        settings = self.settings
         keep = torch.arange(n)
         fitted = fit.fit(keep)
         if settings.order == "auto":
             order = "adjoint" if 4 * fitted.geometry.features.n_parameters <= n else "fixed"
             settings = self.settings = replace(settings, order=order)
-        points, batches, stop, surprise = [], [], None, float("nan")
+        points = []
+        batches = []  # of removed samples, their positions
+        stop = None  # steps to keep, once the rule "held_out" has decided
+        surprise = float("nan")
         while True:
             kept_geometry = fitted.geometry.subset(keep)
             variance, ranking = self.rank(kept_geometry, keep.numpy())
@@ -298,7 +282,8 @@ class _Job:
         elif stop is not None:
             steps = stop
         removed = np.concatenate([np.empty(0, np.int64), *batches[:steps]])
-        keep_idx, held_out = np.setdiff1d(np.arange(n), removed), settings.stop == "held_out"
+        keep_idx = np.setdiff1d(np.arange(n), removed)
+        held_out = settings.stop == "held_out"
         return Purification(
             keep=keep_idx,
             removed=removed,
@@ -316,19 +301,25 @@ class _Job:
     def rank(
         self, geometry: OutputGeometry, keep: Int[np.ndarray, " kept"]
     ) -> tuple[float, Int[np.ndarray, " kept"]]:
-        """Return V[X] of the kept samples, and their positions, the first to remove first."""
-        ids, settings = np.arange(len(geometry)), self.settings
+        """Return V of the kept samples, and positions among them in the order of removal."""
+        settings = self.settings
+        positions = np.arange(len(geometry))
         if settings.order in REMOVAL_ORDERS:
             effects = geometry_effects(
-                geometry, ids, ridge=self.ridge, damping=settings.damping, order=settings.order
+                geometry,
+                positions,
+                ridge=self.ridge,
+                damping=settings.damping,
+                order=settings.order,
             )
             return effects.variance, effects.ranking
-        pairs = geometry_influence(geometry, ids, self.ridge, settings.damping)
+        pairs = geometry_influence(geometry, positions, self.ridge, settings.damping)
         variance = influence_variance(pairs)
         if settings.order == "random":
             return variance, self.rng.permutation(len(geometry))
         if self.suspicion is not None:
-            return variance, np.argsort(-self.suspicion[0][keep], kind="stable")
+            return variance, np.argsort(-self.suspicion.score[keep], kind="stable")
+        assert settings.order == "loss"
         losses = geometry.losses().numpy()
         return variance, np.argsort(-losses, kind="stable")
 
@@ -336,7 +327,8 @@ class _Job:
         self, keep: Int[Tensor, " kept"], ranking: Int[np.ndarray, " kept"]
     ) -> Int[np.ndarray, " batch"]:
         """Return the next samples to remove, as positions among the kept; protect small classes."""
-        n, settings = len(self.samples), self.settings
+        n = len(self.samples)
+        settings = self.settings
         n_allowed = min(settings.step or 1, int(settings.max_fraction * n) - (n - len(keep)))
         if n_allowed <= 0:
             return ranking[:0]
@@ -344,9 +336,9 @@ class _Job:
             return ranking[:n_allowed]
         labels = self.samples.y[keep.numpy()][ranking]
         n_spare = np.maximum(0, np.bincount(labels) - settings.min_per_class)
-        may_go = places_in_group(labels) < n_spare[labels]
+        may_go = places_in_group(labels) < n_spare[labels]  # the first n_spare of each class
         if settings.stop == "suspects" and self.suspicion is not None:
-            may_go &= self.suspicion[1][keep.numpy()][ranking]
+            may_go &= self.suspicion.may_go[keep.numpy()][ranking]
         return ranking[may_go][:n_allowed]
 
     def point(
@@ -370,29 +362,9 @@ def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> 
     losses = geometry.losses(fitted.temperature)
     if train.is_classification and geometry.kind.has_one_class:
         return float(losses[batch].mean())
-    # Normal residuals: ½ z² + ½ log 2π, averaged over targets; the scale from the median of the
-    # kept ones, which foreign samples among them do not stretch.
+    # Normal residuals z: ½ z² + ½ log 2π, averaged over k targets. Their variance is taken from the
+    # median of the kept samples' losses, which foreign ones among them do not stretch.
     k = geometry.outputs.shape[1]
-    variance = losses[keep].median() / gammaincinv(k / 2, 0.5)  # of χ², half
+    variance = losses[keep].median() / gammaincinv(k / 2, 0.5)  # the median of χ²_k / 2
     variance = variance.clamp_min(torch.finfo(losses.dtype).tiny)
     return float(losses[batch].mean() / (k * variance) + 0.5 * np.log(2 * np.pi))
-
-
-def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
-    check_penalties(coalesce(settings.ridge, RIDGE), settings.damping)
-    check_sets(train, val)
-    check_pairs_remain(train)
-    if (train.x == train.x[:1]).all():
-        raise DataError(
-            f"inputs must differ; all {len(train)} samples are the same. Check how they were read."
-        )
-    rules.one_of("order", settings.order, ORDERS)
-    rules.one_of("stop", settings.stop, STOPS)
-    if settings.stop == "validation" and val is None:
-        raise SettingError("stop='validation' needs a validation set; got none. Pass val.")
-    if (nats := settings.threshold) is not None:
-        rules.require(np.isfinite(nats), "threshold", "be a finite number of nats, or None", nats)
-    rules.fraction("max_fraction", settings.max_fraction, "()")
-    for name, minimum in (("step", 1), ("min_per_class", 1), ("beyond", 0)):
-        if (value := getattr(settings, name)) is not None:
-            rules.at_least(name, value, minimum)

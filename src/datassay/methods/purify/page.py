@@ -48,8 +48,8 @@ def page(findings: PurifyFindings) -> Page:
     samples = findings.samples
     ours = findings.purification
     truth = foreign(findings)
-    start, stop, *_ = before_and_after(findings)
-    edges = ours.trace.removed
+    start, stop = before_and_after(findings)[:2]
+    n_removed = ours.trace.removed  # [points]
     error = _standard_error(findings, start["validation"])
     numbers: dict[str, Any] = {
         "truth": truth,
@@ -60,10 +60,13 @@ def page(findings: PurifyFindings) -> Page:
         "hits": 0,
         "n_foreign": 0,
         "base_rate": math.nan,
-        "first_surprise": float(np.nanmean(ours.trace.surprise[1:4])) if len(edges) > 1 else 0.0,
+        "first_surprise": float(np.nanmean(ours.trace.surprise[1:4]))
+        if len(n_removed) > 1
+        else 0.0,
         "worst": None,
         "contest": _contest(findings, truth),
-        "batch": int(edges[1]) if len(edges) > 1 else max(1, len(samples) // 100),
+        "batch": int(n_removed[1]) if len(n_removed) > 1 else max(1, len(samples) // 100),
+        # The threshold is log 2K of linear models, log 4K of networks (`held_out_threshold`).
         "times": 2 if ours.threshold < math.log(3 * max(1, samples.n_classes)) else 4,
     }
     if truth is not None:
@@ -111,17 +114,17 @@ def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, objec
     curve = "validation"
     if findings.majority:
         curve = "test"
-    score, theirs = (float(getattr(p.trace, curve)[p.steps]) for p in (ours, baseline))
-    error = _standard_error(findings, theirs)
+    our_score, their_score = (float(getattr(p.trace, curve)[p.steps]) for p in (ours, baseline))
+    error = _standard_error(findings, their_score)
     if findings.majority:
         assert val.source is not None
         error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))
     has_both = truth is not None and len(ours.removed) and len(baseline.removed)
     return {
-        "ours": score,
-        "theirs": theirs,
+        "ours": our_score,
+        "theirs": their_score,
         "removed": len(baseline.removed),
-        "verdict": interval(score - theirs, error).verdict,
+        "verdict": interval(our_score - their_score, error).verdict,
         "precision": truth.precision(baseline.removed) if truth is not None and has_both else None,
     }
 
@@ -148,7 +151,7 @@ def _stops_table(findings: PurifyFindings) -> Table:
 
 
 def _classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]:
-    """Return a table of the classes, and the class that gives up far more than its share."""
+    """Return a table of the classes, and facts on the one that loses far the most, or None."""
     samples = findings.samples
     removed = findings.purification.removed
     names, n = samples.class_names, samples.n_classes
@@ -170,7 +173,7 @@ def _classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]
 def gallery(findings: PurifyFindings) -> Gallery:
     """Return the first 400 removed samples at most, in the order of removal."""
     n = len(findings.purification.removed)
-    classes = findings.samples.is_classification
+    has_classes = findings.samples.is_classification
     if not n:
         return Gallery((), note="No sample was removed.")
     truth = foreign(findings)
@@ -182,7 +185,7 @@ def gallery(findings: PurifyFindings) -> Gallery:
         drawn = "All of them"
     else:
         drawn = f"The first {MAX_CARDS} of {n:,}"
-    chance = ", and p the chance that it gives the label as it stands" * classes
+    chance = ", and p the chance that it gives the label as it stands" * has_classes
     removed = ours.removed[:MAX_CARDS]
     steps = np.searchsorted(ours.trace.removed, np.arange(len(removed)), side="right")
     card_fields = (
@@ -195,7 +198,7 @@ def gallery(findings: PurifyFindings) -> Gallery:
         views=views,
         sorts=(
             ("rank", "order of removal"),
-            *[("chance", "chance of its label")] * classes,
+            *[("chance", "chance of its label")] * has_classes,
             ("id", "id"),
         ),
         note=f"{drawn}, in the order of removal. The arrow gives the label that the model fitted "
@@ -207,9 +210,12 @@ def gallery(findings: PurifyFindings) -> Gallery:
 def _card(
     findings: PurifyFindings, truth: Foreign | None, rank: int, i: int, step: int
 ) -> dict[str, object]:
+    """Return the fields of the gallery's card for sample i, the rank-th removed, in this step."""
     names = findings.samples.class_names
     suggested = label_text(names, findings.predicted[i])
-    view = () if truth is None else ("right",) if truth.mask[i] else ("wrong",)
+    view = ()
+    if truth is not None:
+        view = ("right" if truth.mask[i] else "wrong",)
     figures = ((f"no. {rank}, step {step}", "order of removal"),)
     keys: dict[str, float] = {"rank": rank}
     if names:
@@ -228,7 +234,9 @@ def _card(
 
 
 def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
-    ours, baseline = findings.purification, findings.baseline
+    """Return our purification and, if any, the baseline, each with its name and colour."""
+    ours = findings.purification
+    baseline = findings.baseline
     curves = [(ours, OURS.get(ours.order, "by influence"), BLUE)]
     if baseline is None:
         return curves
@@ -278,10 +286,11 @@ def _surprise_figure(findings: PurifyFindings) -> Figure:
 
 
 def _mark_stop(figure: Figure, findings: PurifyFindings) -> None:
-    edges = findings.purification.trace.removed
-    stop = int(edges[findings.purification.steps])
+    """Draw a vertical line at the stop, its text on the side that has more room."""
+    n_removed = findings.purification.trace.removed
+    stop = int(n_removed[findings.purification.steps])
     side = "right"
-    if stop < max(1, int(edges[-1])) / 2:
+    if stop < max(1, int(n_removed[-1])) / 2:
         side = "left"
     level(figure, x=stop, text=f"stop: {stop:,}", position="top", xanchor=side)
 
@@ -326,6 +335,7 @@ def trace_table(findings: PurifyFindings) -> pa.Table:
 
 
 def _summary(findings: PurifyFindings, page: Page) -> str:
+    """Return summary.json."""
     ours = findings.purification
     truth = foreign(findings)
     return standard_json({

@@ -4,9 +4,12 @@ from dataclasses import dataclass
 
 from datassay.score.settings import REMOVAL_ORDERS
 
+BY_LABELS = "label_issues"
+BY_CROSS_FIT = "cross_fit"
 # Orders in which samples are removed, and rules by which removal stops.
-ORDERS = ("auto", "cross_fit", *REMOVAL_ORDERS, "label_issues", "loss", "random")
+ORDERS = ("auto", BY_CROSS_FIT, *REMOVAL_ORDERS, BY_LABELS, "loss", "random")
 STOPS = ("auto", "held_out", "inflection", "validation", "suspects", "none")
+RIDGE = 1e-4  # of other orders than "cross_fit"
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def held_out_threshold(n_classes: int, *, is_convex: bool = True) -> float:
 
 
 def held_out_stop(surprise: Float[np.ndarray, " steps"], threshold: float) -> int | None:
-    """Return the last step whose removals were still foreign.
+    """Return how many steps removed foreign samples, or None while the last ones still do.
 
     Args:
         surprise: [s], mean negative log-likelihood that the model refitted after step t gives the
@@ -43,9 +43,9 @@ def held_out_stop(surprise: Float[np.ndarray, " steps"], threshold: float) -> in
         threshold: from `held_out_threshold`.
 
     Returns:
-        How many steps to keep, once the mean of the last three has fallen below the threshold: all
-        but the last, and none where it is so of the first three already, since a pure set has a
-        few hard samples too. None while it has not.
+        How many steps to keep, once the mean of the last three has fallen below the threshold:
+        all but the last. 0 where the first three are below it already: a pure set has a few hard
+        samples too. None while it has not fallen.
     """
     for t in range(SMOOTHED, len(surprise) + 1):
         if np.mean(surprise[t - SMOOTHED : t]) < threshold:
@@ -54,7 +54,7 @@ def held_out_stop(surprise: Float[np.ndarray, " steps"], threshold: float) -> in
 
 
 def inflection_stop(variance: Float[np.ndarray, " points"]) -> int:
-    """Find where the fall of V[X] slows most: S4's accuracy peaks "near the inflection" of V.
+    """Return the step where the fall of V slows most: S4's accuracy peaks "near the inflection".
 
     Args:
         variance: V after 0, 1, ... steps.
@@ -64,14 +64,15 @@ def inflection_stop(variance: Float[np.ndarray, " points"]) -> int:
     """
     if len(variance) < 2 * SMOOTHED + 1:
         return 0
-    log = np.log(np.maximum(variance, np.finfo(float).tiny))
-    slope_before = (log[SMOOTHED:-SMOOTHED] - log[: -2 * SMOOTHED]) / SMOOTHED
-    slope_after = (log[2 * SMOOTHED :] - log[SMOOTHED:-SMOOTHED]) / SMOOTHED
+    log_variance = np.log(np.maximum(variance, np.finfo(float).tiny))
+    middle = log_variance[SMOOTHED:-SMOOTHED]
+    slope_before = (middle - log_variance[: -2 * SMOOTHED]) / SMOOTHED
+    slope_after = (log_variance[2 * SMOOTHED :] - middle) / SMOOTHED
     return int(np.argmax(slope_after - slope_before)) + SMOOTHED
 
 
 def validation_stop(score: Float[np.ndarray, " points"]) -> int:
-    """Find where the validation score, averaged over three steps, is highest; first of ties.
+    """Return the step of the highest validation score, averaged over three; first of ties.
 
     Args:
         score: accuracy or R² after 0, 1, ... steps.

@@ -28,8 +28,8 @@ class SamplingComparison:
         n_points: points in each design.
         n_test: test points.
         networks: all of them, design by design.
-        shift: [q], what their outputs lack,
-        scale: [q], after they have been multiplied by this.
+        shift: [q], units of f: f is approximated by scale · output + shift.
+        scale: [q], units of f.
     """
 
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ def compare_designs(
     seed: int = 0,
     progress: Progress = silent,
 ) -> SamplingComparison:
-    """Train network s on repetition s of every design and measure its errors on the same points.
+    """Return errors on test points of network s trained on repetition s of every design.
 
     Args:
         designs: name → S repetitions (x, y), all of one number of points.
@@ -73,8 +73,8 @@ def compare_designs(
         The errors and the networks.
 
     Raises:
-        SettingError: designs differ in their numbers of repetitions or points, or the recipe is
-            none that `train_networks` takes.
+        SettingError: designs differ in their numbers of repetitions or points, or `train_networks`
+            does not take the recipe.
 
     Cost: D S trainings side by side.
     """
@@ -93,7 +93,8 @@ def compare_designs(
         deviation = y_test.std(0)
         scale = np.where(deviation > 0, deviation, 1.0)
     all_designs = [design for repetitions in designs.values() for design in repetitions]
-    x, y = (np.concatenate([design[i] for design in all_designs]) for i in (0, 1))
+    x = np.concatenate([x for x, _ in all_designs])
+    y = np.concatenate([y for _, y in all_designs])
     pool = SampleSet(x, (y - shift) / scale, np.arange(len(x)))
     subsets = torch.arange(len(x)).reshape(len(all_designs), n_points)
     models = list(networks) * len(designs)

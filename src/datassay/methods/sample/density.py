@@ -15,14 +15,12 @@ from datassay.errors import DataError, SettingError
 from datassay.optional import coalesce
 from datassay.results import result
 
-# A point of less than this share of the largest index is left out of the fit, and one of that
-# largest index stands in it this many times.
+# A point of less than this share of the largest index is left out of the fit; that of the largest
+# index is repeated COPIES times in it, the others in proportion, at most MOST_COPIES in all.
 DROPPED_BELOW, COPIES = 0.01, 100
-# Beyond this many copies in all, so many are drawn in proportion instead.
 MOST_COPIES = 20_000
 STARTS = 5
-# Points drawn at once, at least.
-DRAWN_AT_ONCE = 256
+DRAWN_AT_ONCE = 256  # points, at least
 
 
 @result
@@ -56,7 +54,8 @@ def fit_density(
     floor: float | None = None,
     seed: int = 0,
 ) -> Density:
-    """Fit a mixture to points, each repeated in proportion to its index."""
+    """Return a mixture fitted to points, each repeated in proportion to its index."""
+    # `floor` is added to the variances in the unit cube; None: that of the cell of 1/N each.
     # Cost: five starts of at most 100 iterations over at most 20 000 rows.
     # Source: S0 Algorithm 2, line 6, and its code: points below max/100 are dropped, the others
     # replicated by index, scikit-learn's GaussianMixture with five starts. Deviates by the unit
@@ -75,20 +74,21 @@ def fit_density(
         )
     is_fitted = index >= DROPPED_BELOW * largest
     points = (x[is_fitted] - box[:, 0]) / (box[:, 1] - box[:, 0])
-    distinct = len(np.unique(points, axis=0))
+    n_distinct = len(np.unique(points, axis=0))
     rows = points[_repeat_positions(index[is_fitted] / largest, seed)]
-    k = min(n_components, distinct)
+    k = min(n_components, n_distinct)
+    # A cube of volume 1/N has the side N^(−1/d), and a uniform variable on it side²/12.
     min_variance = coalesce(floor, len(x) ** (-2 / x.shape[1]) / 12)
     mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=min_variance)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported below, with what it means
         mixture.fit(rows)
     notes = []
-    if distinct < n_components:
+    if n_distinct < n_components:
         notes.append(
-            f"only {distinct} of {len(x)} initial points have at least a hundredth of the largest "
-            f"index, so that the mixture has {distinct} of the {n_components} components asked "
-            "for: take more initial points."
+            f"only {n_distinct} of {len(x)} initial points have at least a hundredth of the "
+            f"largest index, so that the mixture has {n_distinct} of the {n_components} components "
+            "asked for: take more initial points."
         )
     if not mixture.converged_:
         notes.append(
@@ -119,18 +119,19 @@ def truncated_draws(
     n_inside = 0
     limit = n * max_tries
     while n_inside < n and n_tries < limit:
-        size = min(max(DRAWN_AT_ONCE, 2 * (n - n_inside)), limit - n_tries)
-        component = rng.choice(len(density.weight), size, p=density.weight)
-        noise = rng.standard_normal((size, len(box)))
+        n_drawn = min(max(DRAWN_AT_ONCE, 2 * (n - n_inside)), limit - n_tries)
+        component = rng.choice(len(density.weight), n_drawn, p=density.weight)
+        noise = rng.standard_normal((n_drawn, len(box)))
         x = density.mean[component] + np.einsum("nij,nj->ni", roots[component], noise)
-        accepted = np.flatnonzero(((x >= box[:, 0]) & (x <= box[:, 1])).all(1))[: n - n_inside]
+        is_inside = ((x >= box[:, 0]) & (x <= box[:, 1])).all(1)
+        accepted = np.flatnonzero(is_inside)[: n - n_inside]
         draws.append(x[accepted])
         n_inside += len(accepted)
         # The draws beyond the last point that was needed are not counted.
         if n_inside == n and len(accepted):
             n_tries += int(accepted[-1]) + 1
         else:
-            n_tries += size
+            n_tries += n_drawn
     if n_inside < n:
         raise DataError(
             f"the density must give points inside the domain; {n_inside} of {n_tries:,} draws did "
@@ -153,8 +154,7 @@ def _repeat_positions(share: np.ndarray, seed: int) -> np.ndarray:
 
 
 INITIAL = ("grid", "uniform")
-# Squares of widths must be numbers.
-LARGEST = 1e150
+LARGEST = 1e150  # end of a domain, so that squares of widths are finite
 
 
 def check_domain(
@@ -166,7 +166,8 @@ def check_domain(
         box = np.array(domain, dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(f"{rule}; got {domain!r}. Write [(0, 1), (0, 10)].") from error
-    box = box[None] if box.shape == (2,) else box
+    if box.shape == (2,):  # of one input
+        box = box[None]
     if box.ndim != 2 or box.shape[1] != 2 or not len(box):
         raise DataError(f"{rule}; got shape {list(box.shape)}. Write [(0, 1), (0, 10)].")
     for i, (low, high) in enumerate(box):

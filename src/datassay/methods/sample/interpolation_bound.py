@@ -38,7 +38,7 @@ def interpolation_bound(
     lipschitz: float,
     position: str = "end",
 ) -> InterpolationBound:
-    """Bound the squared error of a K-Lipschitz model that is right at n points of one dimension.
+    """Return a bound on the squared error of a K-Lipschitz model that is right at n points.
 
     J(θ) ≤ Σ_i (|f'(X_i)| + K)² |S_i|³/3 + O(|S_i|⁴)
 
@@ -88,7 +88,8 @@ def interpolation_bound(
     edges = np.concatenate([[low], middles, [high]])
     cell = np.empty((len(x), 2))
     cell[order] = np.column_stack([edges[:-1], edges[1:]])
-    to_low, to_high = (x - cell[:, 0]) / (high - low), (cell[:, 1] - x) / (high - low)  # l, r
+    to_low = (x - cell[:, 0]) / (high - low)  # l
+    to_high = (cell[:, 1] - x) / (high - low)  # r
     if position == "end":
         cubes = (to_low + to_high) ** 3
     else:

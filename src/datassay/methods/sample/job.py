@@ -74,12 +74,16 @@ def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindin
         problem.function, problem.domain, seed=settings.seed, progress=progress, **options
     )
     f = point_function(problem.function, sample.x[:1])
-    q = f.n_outputs
+    outputs = problem.outputs
+    if not outputs and f.n_outputs == 1:
+        outputs = ("f",)
+    elif not outputs:
+        outputs = tuple(f"f{j}" for j in range(f.n_outputs))
     facts = _facts(problem, sample, settings)
     return SamplingFindings(
         name=problem.name,
         inputs=problem.inputs,
-        outputs=problem.outputs or (("f",) if q == 1 else tuple(f"f{j}" for j in range(q))),
+        outputs=outputs,
         sample=sample,
         comparison=_compare(f, sample, settings, progress) if settings.compare else None,
         curve=_curve(f, sample) if settings.compare and len(sample.domain) == 1 else None,
@@ -113,6 +117,7 @@ def _problem(name: str, domain: str | None) -> FunctionProblem:
 
 
 def _pairs(text: str) -> list[list[float]]:
+    """Return the pairs of "0:1,0:10"; raise where it is not such a text."""
     try:
         ends = [pair.split(":") for pair in text.split(",")]
         return [[float(low), float(high)] for low, high in ends]
@@ -123,6 +128,7 @@ def _pairs(text: str) -> list[list[float]]:
 
 
 def _design(settings: SampleSettings) -> dict[str, Any]:
+    """Return the options of `taylor_sample`, but for the seed."""
     names = ("n_initial", "n_new", "order", "epsilon", "initial", "derivatives")
     return {"n_components": settings.components, **{n: getattr(settings, n) for n in names}}
 
@@ -130,7 +136,7 @@ def _design(settings: SampleSettings) -> dict[str, Any]:
 def _compare(
     f: PointFunction, sample: TaylorSample, settings: SampleSettings, progress: Progress
 ) -> SamplingComparison:
-    """Compare both designs, which have the same initial points in each run."""
+    """Compare new points drawn uniformly and by Taylor, after the same initial ones in each run."""
     taylor = []
     uniform = []
     options: dict[str, Any] = {**_design(settings), "derivatives": sample.derivatives}
@@ -140,19 +146,19 @@ def _compare(
         if s:
             redrawn = taylor_sample(f.function, sample.domain, seed=seed, **options)
         progress("sample again with other seeds", s + 1, settings.compare)
-        new_x = _uniform(sample.domain, settings.n_new, seed, 3)
+        new_x = _uniform(sample.domain, settings.n_new, seed, stream=3)
         is_initial = ~redrawn.is_new
         taylor.append((redrawn.x, redrawn.y))
         uniform.append((
             np.concatenate([redrawn.x[is_initial], new_x]),
             np.concatenate([redrawn.y[is_initial], f(new_x)]),
         ))
-    test = _uniform(sample.domain, N_TEST, settings.seed, 4)
+    test_x = _uniform(sample.domain, N_TEST, settings.seed, stream=4)
     if len(sample.domain) == 1:
-        test = np.linspace(sample.domain[0, 0], sample.domain[0, 1], N_TEST)[:, None]
+        test_x = np.linspace(sample.domain[0, 0], sample.domain[0, 1], N_TEST)[:, None]
     return compare_designs(
         {UNIFORM: uniform, TAYLOR: taylor},
-        (test, f(test)),
+        (test_x, f(test_x)),
         _networks(sample, settings),
         RECIPE,
         seed=settings.seed,
@@ -169,16 +175,18 @@ def _networks(sample: TaylorSample, settings: SampleSettings) -> list[nn.Module]
     """Return networks with inputs scaled by the domain, the same ones for both designs."""
     ends = sample.domain.T
     y = np.zeros((2, sample.y.shape[1]))
-    scaled = SampleSet(ends, y[:, 0] if y.shape[1] == 1 else y, np.arange(2))
+    # Two samples, the ends of the domain, from which the networks take center and spread.
+    corners = SampleSet(ends, y[:, 0] if y.shape[1] == 1 else y, np.arange(2))
     models = []
     for s in range(settings.compare):
-        network = build_model(NETWORK, scaled, seed=settings.seed + s)
+        network = build_model(NETWORK, corners, seed=settings.seed + s)
         assert isinstance(network, nn.Sequential)
         models.append(network[:-1])  # the targets are scaled for training instead
     return models
 
 
 def _curve(f: PointFunction, sample: TaylorSample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return `SamplingFindings.curve`."""
     x = np.linspace(sample.domain[0, 0], sample.domain[0, 1], N_CURVE)[:, None]
     _, tensors = derivatives(f, x, sample.order, method=sample.derivatives, bounds=sample.domain)
     return x[:, 0], f(x), taylor_index(tensors, sample.epsilon)
@@ -187,6 +195,7 @@ def _curve(f: PointFunction, sample: TaylorSample) -> tuple[np.ndarray, np.ndarr
 def _facts(
     problem: FunctionProblem, sample: TaylorSample, settings: SampleSettings
 ) -> dict[str, str]:
+    """Return the page's facts: name → text."""
     ends = ", ".join(
         f"{name} in [{low:g}, {high:g}]"
         for name, (low, high) in zip(problem.inputs, sample.domain, strict=True)

@@ -28,17 +28,18 @@ FILES = {
     "samples.npz": "the points as x and y",
     "summary.json": "the figures above",
 }
-TOLD = ("order", "epsilon", "derivatives", "acceptance", "tries")
-# What a verdict on the points says of an error.
+SUMMED_UP = ("order", "epsilon", "derivatives", "acceptance", "tries")
+# Verdict on the Taylor-based points → outcome for their error.
 OUTCOMES = {BETTER: "lower", WORSE: "higher", SAME: "unclear"}
-# A side of a map has so many cells at most, and so many that a cell holds this many initial points.
+# Most cells of a side of a map, and initial points that a cell holds on average with fewer.
 MOST_CELLS, POINTS_A_CELL = 24, 4
 OUTPUT_COLOURS = (INK, SKY, "#009e73")
 
 
 def page(findings: SamplingFindings) -> Page:
     """Return the page of `datassay sample`."""
-    sample, comparison = findings.sample, findings.comparison
+    sample = findings.sample
+    comparison = findings.comparison
     numbers: dict[str, object] = {
         "n_components": len(sample.density.weight),
         "last_term": float(sample.terms[:, -1].sum() / sample.index.sum()),
@@ -61,8 +62,9 @@ def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
     """Compare the root mean square, then the largest error, of both designs.
 
     Returns:
-        Mean and half interval of each, and of the `difference`, Taylor-based minus uniform run by
-        run as a share of the uniform mean; `outcome`: where its interval lies.
+        By name: mean and half interval of each design, `uniform` and `taylor`, and of the
+        `difference`, Taylor-based minus uniform run by run as a share of the uniform mean; its
+        `verdict`, and as `outcome` whether Taylor-based errors are lower, higher or unclear.
     """
     results = []
     for name in ("root_mean_square", "largest"):
@@ -70,22 +72,23 @@ def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
         change = (taylor - uniform) / (uniform.mean() or 1.0)
         means = {"uniform": uniform, "taylor": taylor, "difference": change}
         row: dict[str, Any] = {"error": name.replace("_", " ")}
-        for key, interval in ((key, mean_interval(values)) for key, values in means.items()):
+        for key, values in means.items():
+            interval = mean_interval(values)
             row[key] = (interval.gain, interval.half)
         verdict = mean_interval(-change).verdict
         results.append(row | {"verdict": verdict, "outcome": OUTCOMES[verdict]})
     return results
 
 
-def _interval(pair: tuple[float, float]) -> str:
-    return f"{number(float(pair[0]))} ± {number(float(pair[1]))}"
+def _interval(mean: float, half: float) -> str:
+    return f"{number(float(mean))} ± {number(float(half))}"
 
 
 def _error_row(verdict: dict[str, Any]) -> tuple[str, ...]:
     """Return an error under both designs, and the change run by run, as a row of a table."""
     change, half = (100 * value for value in verdict["difference"])
     text = f"{change:+.1f} ± {half:.1f} %".replace("-", "−")
-    return verdict["error"], _interval(verdict["uniform"]), _interval(verdict["taylor"]), text
+    return verdict["error"], _interval(*verdict["uniform"]), _interval(*verdict["taylor"]), text
 
 
 def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
@@ -111,7 +114,7 @@ def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
         "domain": sample.domain,
         "initial": len(sample.index),
         "new": findings.n_new,
-        **{name: getattr(sample, name) for name in TOLD},
+        **{name: getattr(sample, name) for name in SUMMED_UP},
         "mixture": {
             "weight": density.weight,
             "mean": density.mean,
@@ -131,7 +134,8 @@ def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
 
 def _function_figure(findings: SamplingFindings) -> Figure:
     """Plot f and Df, and the new points on the axis and on f (S0 Fig. 4)."""
-    sample, curve = findings.sample, findings.curve
+    sample = findings.sample
+    curve = findings.curve
     is_old = ~sample.is_new
     is_new = sample.is_new
     if curve is not None:
@@ -152,11 +156,13 @@ def _function_figure(findings: SamplingFindings) -> Figure:
     outputs = y[:, : len(OUTPUT_COLOURS)]
     span = float(outputs.max() - outputs.min()) or 1.0
     floor = float(outputs.min()) - 0.09 * span
-    for inside, name, colour, symbol in (
+    for is_shown, name, colour, symbol in (
         (is_old, "initial points", GREY, "circle"), (is_new, "new points", VERMILION, "diamond"),
     ):  # fmt: skip
-        points = sample.x[inside, 0], sample.y[inside, 0]
-        marks(figure, *points, name, colour, values, symbol=symbol, opacity=0.8)
+        shown_x = sample.x[is_shown, 0]
+        marks(
+            figure, shown_x, sample.y[is_shown, 0], name, colour, values, symbol=symbol, opacity=0.8
+        )  # fmt: skip
     strokes = np.full(int(is_new.sum()), floor)
     style = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
     marks(figure, sample.x[is_new, 0], strokes, "", VERMILION, **style)
@@ -172,37 +178,39 @@ def _function_figure(findings: SamplingFindings) -> Figure:
 
 
 def _maps(findings: SamplingFindings) -> dict[str, Figure]:
-    """Plot cells over two inputs: largest Df (S0 Fig. 5, 2a), and how many new points; or blank."""
+    """Plot, over cells of two inputs, the largest Df (S0 Fig. 5, 2a), and how many new points."""
     sample = findings.sample
     x = sample.x[~sample.is_new, :2]
     box = sample.domain[:2]
     side = int(np.clip(np.sqrt(len(x) / POINTS_A_CELL), 2, MOST_CELLS))
     edges = [np.linspace(low, high, side + 1) for low, high in box]
     shares = (x - box[:, 0]) / (box[:, 1] - box[:, 0])
+    cells = np.minimum((shares * side).astype(int), side - 1)  # [n, 2]
     largest = np.full((side, side), -np.inf)
-    np.maximum.at(largest, tuple(np.minimum((shares * side).astype(int), side - 1).T), sample.index)
-    positive = largest > 0
+    np.maximum.at(largest, tuple(cells.T), sample.index)
+    is_positive = largest > 0
     logs = np.full(largest.shape, np.nan)
-    logs[positive] = np.log10(largest[positive])
-    bar = log_ticks(largest[positive])
+    logs[is_positive] = np.log10(largest[is_positive])
+    index_bar = log_ticks(largest[is_positive])
     title = "log Df"
-    if "tickvals" in bar:
-        bar["tickvals"] = [float(np.log10(v)) for v in bar["tickvals"]]
+    if "tickvals" in index_bar:
+        index_bar["tickvals"] = [float(np.log10(v)) for v in index_bar["tickvals"]]
         title = "Df"
-    texts = np.where(positive, np.vectorize("{:.3g}".format)(largest), "")
+    texts = np.where(is_positive, np.vectorize("{:.3g}".format)(largest), "")
     counts = np.histogram2d(*sample.x[sample.is_new, :2].T, bins=edges)[0]
-    blank = np.where(counts > 0, counts, np.nan)
+    shown_counts = np.where(counts > 0, counts, np.nan)  # cells without any stay blank
     figures = {}
-    for name, unit, values, text, hover, look in (
-        ("index", title, logs, texts, "Df at most %{text}", bar),
-        ("new", "points", blank, counts.astype(int).astype(str), "%{text} new", {"nticks": 5}),
+    count_texts = counts.astype(int).astype(str)
+    for name, unit, values, text, hover, bar in (
+        ("index", title, logs, texts, "Df at most %{text}", index_bar),
+        ("new", "points", shown_counts, count_texts, "%{text} new", {"nticks": 5}),
     ):
         figure = chart(
             plotly_text(findings.inputs[0]), plotly_text(findings.inputs[1]), margin_r=24
         )
-        look = {"title": {"text": unit, "side": "top"}, "thickness": 12, "outlinewidth": 0, **look}
+        bar = {"title": {"text": unit, "side": "top"}, "thickness": 12, "outlinewidth": 0, **bar}
         figure.add_heatmap(
-            x=edges[0], y=edges[1], z=values.T, text=text.T, colorbar=look, hoverongaps=False,
+            x=edges[0], y=edges[1], z=values.T, text=text.T, colorbar=bar, hoverongaps=False,
             hovertemplate=f"{hover}<extra></extra>",
             colorscale=[[0, "#eef5fa"], [0.5, "#3aa0d8"], [1, "#00335a"]],
         )  # fmt: skip

@@ -164,27 +164,27 @@ def taylor_sample(
         rules.integer(name, value)
     if floor is not None:
         rules.positive("floor", floor, finite=True, remedy="Take None.")
-    spread = check_epsilon(epsilon, len(box))
+    variances = check_epsilon(epsilon, len(box))
     initial_x = initial_points(box, n_initial, initial, seed)
-    points = point_function(f, initial_x[:1])
-    y = points(initial_x)
+    point_f = point_function(f, initial_x[:1])
+    initial_y = point_f(initial_x)
     progress(STEP, n_initial, n_initial + n_new)
     options = {"method": derivatives, "bounds": box, "progress": progress}
-    method, tensors = derivatives_of(points, initial_x, order, **options)
-    terms = taylor_terms(tensors, spread)
+    method, tensors = derivatives_of(point_f, initial_x, order, **options)
+    terms = taylor_terms(tensors, variances)
     density = fit_density(initial_x, terms.sum(1), box, n_components, floor=floor, seed=seed)
     new_x, tries = truncated_draws(density, box, n_new, max_tries=max_tries, seed=seed)
-    new_y = points(new_x)
+    new_y = point_f(new_x)
     progress(STEP, n_initial + n_new, n_initial + n_new)
     return TaylorSample(
         x=np.concatenate([initial_x, new_x]),
-        y=np.concatenate([y, new_y]),
+        y=np.concatenate([initial_y, new_y]),
         is_new=np.arange(n_initial + n_new) >= n_initial,
         terms=terms,
         density=density,
         tries=tries,
         domain=box,
-        epsilon=spread,
+        epsilon=variances,
         derivatives=method,
         seed=seed,
     )
@@ -194,7 +194,7 @@ def taylor_terms(
     derivatives: Sequence[Float[np.ndarray, "N q ..."]],
     epsilon: float | Sequence[float] | Float[np.ndarray, " d"],
 ) -> Float[np.ndarray, "N n"]:
-    """Return what each order adds to the Taylor index."""
+    """Return what each order adds to the Taylor index, from the derivatives of orders 1, 2, …."""
     # Df_ε^n(x) = Σ_{1≤|k|≤n} ε^k ‖Vect(∂^k f(x))‖ / k!,  ‖·‖ the SQUARED L2 norm, over the outputs
     # k = (k_1 … k_d) runs over the distinct multi-indices, k! = Π k_j! and ε^k = Π ε_j^{k_j}. A
     # multi-index of order m stands for m!/k! equal entries of the derivative tensor T_m, so that
@@ -205,13 +205,12 @@ def taylor_terms(
     # vector ε(1, …, 1), for which take d ε² here. As the variance of a Gaussian, as S0's App. B has
     # ε for n = 2, Df is the variance of f(x + ε) to the terms that it keeps. ε only weighs the
     # orders against each other.
-    dimensions = derivatives[0].shape[2]
-    spread = check_epsilon(epsilon, dimensions)
+    variances = check_epsilon(epsilon, derivatives[0].shape[2])
     terms = []
     for m, tensor in enumerate(derivatives, 1):
         squares = (tensor**2).sum(1)  # [N, d, …, d]
-        for _ in range(m):
-            squares = squares @ spread
+        for _ in range(m):  # each time the last axis is summed, weighed by ε
+            squares = squares @ variances
         terms.append(squares / factorial(m))
     return np.stack(terms, 1)
 
@@ -220,7 +219,7 @@ def taylor_index(
     derivatives: Sequence[Float[np.ndarray, "N q ..."]],
     epsilon: float | Sequence[float] | Float[np.ndarray, " d"],
 ) -> Float[np.ndarray, " N"]:
-    """Compute the Taylor index Df_ε^n(x), units of f squared: the sum of `taylor_terms`."""
+    """Return the Taylor index Df_ε^n(x), units of f squared: the sum of `taylor_terms`."""
     return taylor_terms(derivatives, epsilon).sum(1)
 
 
@@ -232,7 +231,7 @@ def index_from_draws(
     n_draws: int = 100,
     seed: int = 0,
 ) -> Float[np.ndarray, " N"]:
-    """Estimate how much a function changes around points, from its values alone.
+    """Return the variance of a function around each point, estimated from its values alone.
 
     Var f(x + ε) ≈ 1/(k − 1) Σ_i ‖f(x + ε_i) − mean‖²,   ε_i ~ N(0, ε),   summed over outputs
 
@@ -244,7 +243,7 @@ def index_from_draws(
         seed: of the draws.
 
     Returns:
-        The index, units of f squared; divided by its sum, weights of the points.
+        [N], units of f squared; divided by its sum, weights of the points.
 
     Raises:
         SettingError: epsilon or n_draws is outside its rule.
@@ -255,10 +254,10 @@ def index_from_draws(
     the estimate is k/(k − 1) (Var + (E f(x + ε) − f(x))²), for a quadratic f ¼ (ε tr H)² more.
     """
     rules.integer("n_draws", n_draws, 2)
-    points = point_function(f, x[:1])
+    point_f = point_function(f, x[:1])
     draws = np.random.default_rng(seed).normal(size=(n_draws, *x.shape))
-    neighbors = x + draws * np.sqrt(check_epsilon(epsilon, x.shape[1]))
-    return np.stack([points(neighbor) for neighbor in neighbors]).var(0, ddof=1).sum(1)
+    neighbors = x + draws * np.sqrt(check_epsilon(epsilon, x.shape[1]))  # [k, N, d]
+    return np.stack([point_f(points) for points in neighbors]).var(0, ddof=1).sum(1)
 
 
 def check_epsilon(

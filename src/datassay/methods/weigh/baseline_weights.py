@@ -42,7 +42,7 @@ def active_bias_weights(
 def batched_active_bias(
     history: PredictionHistory, smoothing: float | None = None, *, min_visits: int = 2
 ) -> Float[Tensor, "S n"]:
-    """Compute `active_bias_weights` for a training loop: always [S, n], torch.
+    """Return `active_bias_weights` for a training loop: always [S, n], torch.
 
     Args:
         history: of S networks.
@@ -71,7 +71,7 @@ def batched_active_bias(
     weight = torch.where(is_warm, deviation + epsilon, 0)
     mean = weight.sum(1, keepdim=True) / n_warm
     weight = torch.where(is_warm, weight, mean)
-    weight = torch.where(mean > 0, weight, 1.0)  # none warm, or none wavers
+    weight = torch.where(mean > 0, weight, 1.0)  # no sample is warm, or no prediction varies
     return weight / weight.sum(1, keepdim=True)
 
 
@@ -104,11 +104,10 @@ def class_balanced_weights(
             "local_variance_weights."
         )
     _, label, count = np.unique(y, return_inverse=True, return_counts=True)
-    if beta in {0, 1}:
-        if beta:
-            effective = count.astype(float)
-        else:
-            effective = np.ones(len(count))
+    if beta == 0:
+        effective = np.ones(len(count))
+    elif beta == 1:
+        effective = count.astype(float)
     else:  # expm1 keeps the digits of 1 − β^n where β is next to 1
         effective = np.expm1(count * np.log(beta)) / np.expm1(np.log(beta))
     weight = 1 / effective[label]

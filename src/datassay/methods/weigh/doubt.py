@@ -34,16 +34,18 @@ class NeighborTargets:
 
 
 def neighbor_targets(samples: SampleSet, index: Int[np.ndarray, "n k"]) -> NeighborTargets:
-    """Compare targets with the neighbours'; `index` [n, k] has each sample itself first."""
+    """Compare targets with the neighbours', whose positions `index` has after the sample's own."""
     n = len(samples)
     neighbors = index[:, 1:]
     no_values = np.zeros((n, 0))
     if not samples.is_classification:
         y = samples.y.reshape(n, -1)
-        mean, spread = y[neighbors].mean(1), y[neighbors].std(1)
-        is_far = (np.abs(y - mean) > FAR * spread).any(1) & (neighbors.shape[1] > 2)
+        mean = y[neighbors].mean(1)
+        spread = y[neighbors].std(1)
+        has_spread = neighbors.shape[1] > 2  # a standard deviation of two says little
+        is_far = (np.abs(y - mean) > FAR * spread).any(1) & has_spread
         return NeighborTargets(is_far, no_values.astype(int), np.zeros(n), mean, spread)
-    cells = samples.y[neighbors] + samples.n_classes * np.arange(n)[:, None]
+    cells = samples.y[neighbors] + samples.n_classes * np.arange(n)[:, None]  # of counts, flat
     counts = np.bincount(cells.ravel(), minlength=n * samples.n_classes).reshape(n, -1)
     share = counts / counts.sum(1, keepdims=True)
     agreement = share[np.arange(n), samples.y]

@@ -16,18 +16,20 @@ from datassay.methods.weigh.weights import local_variance_weights
 
 
 def _estimator_has(name: str) -> Any:
+    """Return a check for `available_if`: whether the wrapped estimator has the method."""
+
     def check(self: _LocalVariance) -> bool:
-        inner = getattr(self, "estimator_", self.estimator)
-        if inner is None:
-            inner = self._default()
-        getattr(inner, name)  # its AttributeError says what is missing
+        estimator = getattr(self, "estimator_", self.estimator)
+        if estimator is None:
+            estimator = self._default()
+        getattr(estimator, name)  # its AttributeError says what is missing
         return True
 
     return check
 
 
 class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
-    """Shared by classifier and regressor: parameters, weights and the inner fit."""
+    """Shared by classifier and regressor: parameters, weights and the estimator's fit."""
 
     def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
         self,
@@ -53,33 +55,34 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
             This estimator.
 
         Raises:
-            DataError: one class only, or a sample_weight that is none.
+            DataError: one class only, or sample_weight is not [n] numbers of at least 0.
             SettingError: n_neighbors or max_ratio is out of range, or the estimator takes no
                 sample_weight.
         """
         X, y, targets = self._read(X, y)
-        inner: Any = self._default() if self.estimator is None else clone(self.estimator)
-        if not has_fit_parameter(inner, "sample_weight"):
+        estimator: Any = self._default() if self.estimator is None else clone(self.estimator)
+        if not has_fit_parameter(estimator, "sample_weight"):
             raise SettingError(
                 "estimator must take sample_weight in fit; "
-                f"{type(inner).__name__} does not. Put this one inside the pipeline, around its "
-                "last step, or choose an estimator that weights its samples."
+                f"{type(estimator).__name__} does not. Put this one inside the pipeline, around "
+                "its last step, or choose an estimator that weights its samples."
             )
-        weight = checked_weights(sample_weight, X)
+        given_weight = checked_weights(sample_weight, X)
         if self.estimator is not None:
             self._units = (0.0, 1.0)
         else:
             self._units = column_units(X)
-        weights = local_variance_weights(
-            self._scale_columns(X).astype(np.float64),
+        columns = self._scale_columns(X)
+        local_weight = local_variance_weights(
+            columns.astype(np.float64),
             targets,
             self.n_neighbors,
             self.max_ratio,
             search=self.search,
         )
-        product = weight * weights
-        self.sample_weight_ = product * (weight.sum() / product.sum())
-        self.estimator_ = inner.fit(self._scale_columns(X), y, sample_weight=self.sample_weight_)
+        product = given_weight * local_weight
+        self.sample_weight_ = product * (given_weight.sum() / product.sum())
+        self.estimator_ = estimator.fit(columns, y, sample_weight=self.sample_weight_)
         return self
 
     def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -87,7 +90,7 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
         raise NotImplementedError
 
     def _scale_columns(self, X: np.ndarray) -> np.ndarray:
-        """Return standardised columns for our own estimator, those given for the user's."""
+        """Return standardised columns for the default estimator, X itself for the user's."""
         center, spread = self._units
         if self.estimator is not None:
             return X
@@ -97,7 +100,7 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
         raise NotImplementedError
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict with the inner estimator.
+        """Predict with the fitted estimator.
 
         Args:
             X: inputs, [m, d].
@@ -143,7 +146,7 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
 
     @available_if(_estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the inner estimator's probability of each class.
+        """Return the fitted estimator's probability of each class.
 
         Args:
             X: inputs, [m, d].
@@ -156,7 +159,7 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
 
     @available_if(_estimator_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the inner estimator's decision values.
+        """Return the fitted estimator's decision values.
 
         Args:
             X: inputs, [m, d].

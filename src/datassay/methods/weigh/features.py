@@ -47,7 +47,7 @@ def trained_network(
         progress: called with (step, updates done, updates in all).
 
     Returns:
-        A copy.
+        A trained copy.
     """
     networks = train_networks(
         [model], train, torch.arange(len(train))[None], network_recipe(len(train)), seed=seed,

@@ -1,5 +1,6 @@
 """Measure whether a weighting helps: paired trainings with and without it."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -61,7 +62,7 @@ class WeightGain(Tabular):
             against: position of the other one; 0 is no weights.
 
         Returns:
-            In the unit of `score`, by `stats.paired_interval`.
+            The gain and its interval in the unit of `score`, by `stats.paired_interval`.
         """
         change = self.scores[:, weighting] - self.scores[:, against]
         return paired_interval([change], self.unit)
@@ -72,12 +73,16 @@ class WeightGain(Tabular):
         return outcome.gain, outcome.half if weighting != against else 0.0
 
     def verdict(self, weighting: int, against: int = 0) -> str:
-        """Return the verdict by `stats.verdicts`: over no weights, among all; else of two alone."""
+        """Return the verdict on one weighting against another.
+
+        Against no weights all weightings are judged together, by `stats.verdicts`.
+        """
         if weighting == against:
             return SAME
         if against:
             return self.interval(weighting, against).verdict
-        return verdicts([self.interval(i) for i in range(1, len(self.names))])[weighting - 1]
+        all_verdicts = verdicts([self.interval(i) for i in range(1, len(self.names))])
+        return all_verdicts[weighting - 1]
 
     def to_table(self) -> pa.Table:
         """Return one row per weighting: weighting, mean score, gain, half_width, verdict."""
@@ -114,7 +119,7 @@ def head_gain(
         The scores. Layers of one seed start alike and see the same batches.
 
     Raises:
-        DataError: weights that are none.
+        DataError: weights that are not finite numbers of at least 0, or all 0.
         SettingError: fewer than 2 seeds, or a setting of the recipe is out of range.
 
     Cost: 4 n d k S (M + 1) operations per epoch.
@@ -186,20 +191,21 @@ def network_gain(
 
 
 def head_recipe(n_samples: int) -> HeadRecipe:
-    """Return S0's 25 epochs of batches of 25; more epochs for small sets, else larger batches."""
+    """Return S0's 25 epochs in batches of 25; small sets more epochs, large ones larger batches."""
     epochs = 25
-    size = 25
-    updates = epochs * -(-n_samples // size)
+    batch_size = 25
+    updates = epochs * math.ceil(n_samples / batch_size)
     if updates < FEWEST_UPDATES:
-        epochs = -(-FEWEST_UPDATES * size // n_samples)
+        epochs = math.ceil(FEWEST_UPDATES * batch_size / n_samples)
     elif updates > MOST_UPDATES:
-        size = -(-epochs * n_samples // MOST_UPDATES)
-    return HeadRecipe(epochs=epochs, batch_size=size)
+        batch_size = math.ceil(epochs * n_samples / MOST_UPDATES)
+    return HeadRecipe(epochs=epochs, batch_size=batch_size)
 
 
 def _with_uniform(
     weightings: Mapping[str, np.ndarray], n: int, n_seeds: int
 ) -> tuple[tuple[str, ...], Float[np.ndarray, "M n"]]:
+    """Return names and weights, uniform ones first."""
     rules.at_least("n_seeds", n_seeds, 2, why=", so that seeds can be compared")
     return (UNIFORM, *weightings), np.stack([np.full(n, 1 / n), *weightings.values()])
 
@@ -207,8 +213,9 @@ def _with_uniform(
 def _gain(
     names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], labels: np.ndarray, val: SampleSet
 ) -> WeightGain:
+    """Score the outputs of all networks on the validation samples."""
     rule = yardstick(val, labels, None)
     if val.is_classification and outputs.shape[-1] == 1:
-        outputs = torch.cat([-outputs, outputs], -1)
+        outputs = torch.cat([-outputs, outputs], -1)  # of two classes one logit, of the second
     scores = rule.scores(outputs.flatten(0, 1).numpy())
     return WeightGain(names, scores.reshape(outputs.shape[:3]), rule.metric, rule.unit)

@@ -56,7 +56,7 @@ NEEDS_CLASSES = {"balanced_variance", "class_balanced", "active_bias"}
 NEEDS_NETWORK = {"self_paced", "active_bias"}
 DENSITY_CLIP = 10.0
 BETA = 0.999
-# Self-paced, as one cut: the samples of highest loss weigh nothing, weights fall linearly to it.
+# Self-paced, in one step: weights fall linearly to 0 at the loss of this share of the samples.
 EASY = 0.9
 # Class-balanced weights less uneven than this are as good as none.
 EVEN = 1.1
@@ -120,7 +120,8 @@ def run(
     check_against_samples(settings, train)
     settings = replace(settings, model=full_name(settings.model, train))
     space = _space(train, val, settings, progress)
-    if (search := space.search) is not None:
+    search = space.search
+    if search is not None:
         settings = replace(settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio)
     progress("find neighbours", 0, 1)
     local = local_variance(space.features, train.y, settings.n_neighbors, search=settings.search)
@@ -137,7 +138,8 @@ def run(
     fitted = None
     if settings.seeds:
         weightings = {METHODS[settings.method]: ours.weight}
-        if (baseline := baseline_of(settings.method, train)) is not None:
+        baseline = baseline_of(settings.method, train)
+        if baseline is not None:
             weightings[METHODS[baseline]] = compute_weights(baseline).weight
         gain, fitted = _try_weights(train, val, settings, space.problem, weightings, progress)
     weights = settings.weights
@@ -174,17 +176,19 @@ def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
 
 
 def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
+    """Build the network of the settings; the offset is added to their seed."""
     return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + offset)
 
 
 def _on_inputs(settings: WeighSettings, train: SampleSet) -> bool:
     """Return whether neighbours are searched among the inputs, not in a network's features."""
-    is_free = settings.features == "auto" and not settings.tune and settings.weights is None
-    return settings.features == "inputs" or (is_free and suits_inputs(train))
+    # A search of k and m, or weights that are given, are of the network's features.
+    may_choose = settings.features == "auto" and not settings.tune and settings.weights is None
+    return settings.features == "inputs" or (may_choose and suits_inputs(train))
 
 
 def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
-    """Return the features in which neighbours are looked for, and the network of them."""
+    """Return the features in which neighbours are searched, and the network if one is needed."""
     on_inputs = _on_inputs(settings, train)
     watched = Watched()
     if not on_inputs or settings.method in NEEDS_NETWORK:
@@ -198,8 +202,9 @@ def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: 
     search = None
     if settings.tune:
         max_k = min(MOST_K, len(train) // 2)
+        min_k = min(FEWEST_K, max_k)
         search = search_weights(
-            watched.model, train, n_trials=settings.tune, n_neighbors=(min(FEWEST_K, max_k), max_k),
+            watched.model, train, n_trials=settings.tune, n_neighbors=(min_k, max_k),
             seeds=TUNE_SEEDS, search=settings.search, seed=settings.seed, progress=progress,
         )  # fmt: skip
     width = count(problem.features.shape[1], "feature")
@@ -213,10 +218,9 @@ def _train_watched(train: SampleSet, settings: WeighSettings, progress: Progress
     if settings.weights is not None:
         return Watched(model)
     history = None
+    observe = None
     if settings.method == "active_bias":
         history = PredictionHistory(len(train))
-    observe = None
-    if history is not None:
         observe = recorder(history, train)
     network = trained_network(model, train, seed=settings.seed, observe=observe, progress=progress)
     return Watched(network, history)
@@ -230,15 +234,16 @@ def _try_weights(
     weightings: dict[str, np.ndarray],
     progress: Progress,
 ) -> tuple[WeightGain, FittedNetwork]:
-    """Score networks with and without weights, and a baseline's; return scores and our network."""
-    seeds = settings.seeds
+    """Return scores of networks by weighting, none among them, and the network of our weights."""
     seed = settings.seed
     ours = METHODS[settings.method]
     if problem is not None:
-        gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
+        gain = head_gain(
+            problem, val, weightings, n_seeds=settings.seeds, seed=seed, progress=progress
+        )
         network = retrain_head(problem, weightings[ours], seed)
     else:
-        starts = [_model(train, settings, s) for s in range(seeds)]
+        starts = [_model(train, settings, s) for s in range(settings.seeds)]
         recipe = network_recipe(len(train))
         gain, networks = network_gain(
             starts, train, val, weightings, recipe=recipe, seed=seed, progress=progress
@@ -248,6 +253,7 @@ def _try_weights(
 
 
 def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
+    """Return the page's facts: name → text."""
     neighbors = findings.local.neighbors
     details = findings.weights.details
     recall = ""
@@ -267,7 +273,8 @@ def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
         facts["Search"] = f"{count(settings.tune, 'trial')} of k and m"
     if settings.seeds or findings.in_last_layer:
         source = ""
-        if (file := settings.weights) is not None:
+        file = settings.weights
+        if file is not None:
             source = f", weights of {file.name}, {file_digest(file_and_place(file)[0])}"
         facts |= model_facts(settings.model, f"{settings.model}{source}")
     return facts
@@ -320,7 +327,10 @@ def weigh(
 
 
 def baseline_of(method: str, train: SampleSet) -> str | None:
-    """Return the baseline weighting: class-balanced for local variance, that for the others."""
+    """Return the weighting to compare a method with, or None.
+
+    It is local variance; for local variance itself class-balanced weights, where they differ.
+    """
     if method != "local_variance":
         return "local_variance"
     if not train.is_classification:

@@ -50,17 +50,16 @@ def page(findings: WeighFindings) -> Page:
     weight = findings.sample_weight
     heavy = findings.heaviest
     order = findings.order
-    in_doubt = findings.near.is_doubtful
+    is_doubtful = findings.near.is_doubtful
     is_wrong = wrong_labels(samples)
-    spread = concentration(findings)
-    overall = float(in_doubt.mean())
-    among = float(in_doubt[heavy].mean())
+    overall = float(is_doubtful.mean())
+    among = float(is_doubtful[heavy].mean())
     doubts = {
-        "n": int(in_doubt.sum()),
+        "n": int(is_doubtful.sum()),
         "overall": overall,
         "among": among,
-        "heavy": int(in_doubt[heavy].sum()),
-        "weight": float(weight[in_doubt].mean()) if in_doubt.any() else 0.0,
+        "heavy": int(is_doubtful[heavy].sum()),
+        "weight": float(weight[is_doubtful].mean()) if is_doubtful.any() else 0.0,
         "is_notable": overall >= NOTABLE or (among >= NOTABLE_HEAVY and among > overall),
         "is_urgent": among >= 2 * NOTABLE_HEAVY or overall >= 2 * NOTABLE,
     }
@@ -71,7 +70,7 @@ def page(findings: WeighFindings) -> Page:
         if is_wrong.any():
             truth["weight"] = float(weight[is_wrong].mean())
     numbers = {
-        "uneven": spread,
+        "uneven": concentration(findings),
         "all_equal": np.ptp(findings.weights.weight) == 0,
         "tenth": len(heavy),
         "k": findings.local.neighbors.index.shape[1],
@@ -96,7 +95,7 @@ def page(findings: WeighFindings) -> Page:
             "named": {findings.method, *gain.names},
         }
         blocks |= {"table": _gain_table(gain), "gain": _gain_figure(gain)}
-    doubtful_ids = tuple(str(i) for i in samples.ids[order[in_doubt[order]][:N_CHECK_FIRST]])
+    doubtful_ids = tuple(str(i) for i in samples.ids[order[is_doubtful[order]][:N_CHECK_FIRST]])
     ids = {"labels": doubtful_ids if doubts["is_notable"] else ()}
     files = NO_NETWORK
     if findings.fitted is not None:
@@ -139,8 +138,8 @@ def _class_table(findings: WeighFindings) -> Table:
     """Return the share of samples and of weight of each class that occurs."""
     samples = findings.samples
     weight = findings.sample_weight
-    in_doubt = findings.near.is_doubtful
-    constant = findings.local.variance == 0
+    is_doubtful = findings.near.is_doubtful
+    is_constant = findings.local.variance == 0
     rows = []
     for c in np.unique(samples.y):
         in_class = samples.y == c
@@ -150,8 +149,8 @@ def _class_table(findings: WeighFindings) -> Table:
             share(in_class.mean()),
             share(weight[in_class].sum() / weight.sum()),
             number(float(weight[in_class].mean())),
-            share(constant[in_class].mean()),
-            f"{(in_doubt & in_class).sum():,}",
+            share(is_constant[in_class].mean()),
+            f"{(is_doubtful & in_class).sum():,}",
         ))
     columns = (
         "class", "samples", "share of samples", "share of weight", "mean weight", "variance 0",
@@ -165,12 +164,12 @@ def gallery(findings: WeighFindings) -> Gallery:
     samples = findings.samples
     order = findings.order
     targets = findings.near
-    in_doubt = targets.is_doubtful
+    is_doubtful = targets.is_doubtful
     weight = findings.sample_weight
     views = {
         "heaviest": order[: min(N_HEAVIEST, (len(order) + 1) // 2)],
         "lightest": order[::-1][: min(N_LIGHTEST, len(order) // 2)],
-        "doubtful": order[in_doubt[order]][:N_DOUBTFUL],
+        "doubtful": order[is_doubtful[order]][:N_DOUBTFUL],
     }
     rows = order[np.isin(order, np.concatenate(list(views.values())))]
     card_fields = (
@@ -179,15 +178,15 @@ def gallery(findings: WeighFindings) -> Gallery:
                 (f"w {number(float(weight[i]))}", "sample weight, mean 1"),
                 (f"neighbours {_neighbors(samples, targets, i)}", ""),
             ),
-            "verdict": text_if(in_doubt[i], "doubtful"),
+            "verdict": text_if(is_doubtful[i], "doubtful"),
             "views": tuple(name for name, positions in views.items() if i in positions),
             "keys": {"weight": float(weight[i]), "agreement": float(targets.agreement[i])},
         }
         for i in rows
     )
-    agree = ()
+    agreement_sort = ()
     if samples.is_classification:
-        agree = (("agreement", "neighbours of its label"),)
+        agreement_sort = (("agreement", "neighbours of its label"),)
     return sample_gallery(
         samples,
         rows,
@@ -197,7 +196,7 @@ def gallery(findings: WeighFindings) -> Gallery:
             for name, positions in views.items()
             if name != "doubtful" or len(positions)
         ),
-        sorts=(("weight", "weight"), *agree, ("id", "id")),
+        sorts=(("weight", "weight"), *agreement_sort, ("id", "id")),
         descending=True,
         note=_note(findings),
         advice_view="doubtful",
@@ -207,19 +206,22 @@ def gallery(findings: WeighFindings) -> Gallery:
 def _neighbors(samples: SampleSet, targets: NeighborTargets, i: int) -> str:
     """Return a text on the targets of a sample's neighbours."""
     if not samples.is_classification:
-        mean, spread = targets.mean[i], targets.spread[i]
+        mean = targets.mean[i]
+        spread = targets.spread[i]
         if len(mean) > 1:
             return label_text((), mean)
         return f"{number(float(mean[0]))} ± {number(float(spread[0]))}"
-    row = targets.counts[i]
-    top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
-    n_hidden = int((row > 0).sum()) - len(top)
-    names = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
+    n_of_class = targets.counts[i]
+    top = [c for c in np.argsort(-n_of_class, kind="stable")[:CLASSES_SHOWN] if n_of_class[c]]
+    n_hidden = int((n_of_class > 0).sum()) - len(top)
+    names = ", ".join(f"{samples.class_names[c]} (×{n_of_class[c]})" for c in top)
     return f"{names}{text_if(n_hidden, f', {n_hidden} more')}"
 
 
 def _note(findings: WeighFindings) -> str:
-    n, k = len(findings.samples), findings.local.neighbors.index.shape[1]
+    """Return the gallery's note: what weight and neighbours are, and when a label is doubtful."""
+    n = len(findings.samples)
+    k = findings.local.neighbors.index.shape[1]
     if findings.samples.is_classification:
         doubt = "the neighbours agree on another label than the sample's own"
     else:
@@ -242,7 +244,8 @@ def files(findings: WeighFindings, page: Page) -> dict[str, Part]:
 
 def weight_table(findings: WeighFindings) -> pa.Table:
     """Return every sample's weight (mean 1), local variance, and its neighbours' targets."""
-    samples, targets = findings.samples, findings.near
+    samples = findings.samples
+    targets = findings.near
     scores = {
         "sample_weight": findings.sample_weight,
         "local_variance": findings.local.variance,
@@ -256,8 +259,9 @@ def weight_table(findings: WeighFindings) -> pa.Table:
 
 
 def _summary(findings: WeighFindings, page: Page) -> str:
+    """Return summary.json."""
     samples = findings.samples
-    mask = findings.near.is_doubtful
+    is_doubtful = findings.near.is_doubtful
     heavy = findings.heaviest
     gain = findings.gain
     search = findings.search
@@ -274,7 +278,7 @@ def _summary(findings: WeighFindings, page: Page) -> str:
             "train": len(samples),
             "validation": len(findings.validation),
             "heaviest": len(heavy),
-            "doubtful": int(mask.sum()),
+            "doubtful": int(is_doubtful.sum()),
             "known_label_errors": map_optional(np.count_nonzero, is_wrong),
         },
         "method": findings.weights.method,
@@ -287,7 +291,10 @@ def _summary(findings: WeighFindings, page: Page) -> str:
             "recall": neighbors.recall,
         },
         "concentration": concentration(findings),
-        "doubtful_share": {"heaviest": float(mask[heavy].mean()), "all": float(mask.mean())},
+        "doubtful_share": {
+            "heaviest": float(is_doubtful[heavy].mean()),
+            "all": float(is_doubtful.mean()),
+        },
         "metric": None if gain is None else gain.metric,
         "seeds": 0 if gain is None else gain.score.shape[0],
         "gain": None if gain is None else gain.to_table().to_pylist(),
@@ -298,19 +305,24 @@ def _summary(findings: WeighFindings, page: Page) -> str:
 def _weight_figure(findings: WeighFindings) -> Figure:
     """Plot a histogram of the weights, doubtful samples apart; counts are on a log axis."""
     weight = findings.sample_weight
-    in_doubt = findings.near.is_doubtful
-    low, high = float(weight.min()), float(weight.max())
-    if high - low <= 1e-9 * high:
-        low, high = low - 0.5, high + 0.5
+    is_doubtful = findings.near.is_doubtful
+    low = float(weight.min())
+    high = float(weight.max())
+    if high - low <= 1e-9 * high:  # all weights are the same, but for rounding
+        low = low - 0.5
+        high = high + 0.5
     edges = np.linspace(low, high, N_BINS + 1)
     figure = chart(
-        "sample weight", "samples (log scale)", barmode="overlay", showlegend=bool(in_doubt.any())
+        "sample weight",
+        "samples (log scale)",
+        barmode="overlay",
+        showlegend=bool(is_doubtful.any()),
     )
     hover = "weight about %{x:.3g}: %{y:,}"
     histogram(figure, weight, edges, "all samples", BLUE, hover)
-    if in_doubt.any():
+    if is_doubtful.any():
         name = "contradicted by their neighbours"
-        histogram(figure, weight[in_doubt], edges, name, VERMILION, hover)
+        histogram(figure, weight[is_doubtful], edges, name, VERMILION, hover)
     level(figure, x=1)
     figure.add_annotation(
         x=1, y=1, yref="paper", yanchor="bottom", xanchor="left", text="mean 1", showarrow=False
@@ -328,9 +340,10 @@ def _gain_figure(gain: WeightGain) -> Figure:
     figure = chart(title, height=120 + 64 * n, showlegend=False)
     for i, name in enumerate(gain.names[1:], 1):
         mean, half = (unit * v for v in gain.difference(i))
-        seeds = unit * (gain.score[:, i] - gain.score[:, 0])
+        seed_gains = unit * (gain.score[:, i] - gain.score[:, 0])
         colour = BLUE if i == 1 else GREY
-        values, counts = np.unique(seeds.round(9), return_counts=True)
+        # Seeds of equal gain are one dot, the larger the more there are.
+        values, counts = np.unique(seed_gains.round(9), return_counts=True)
         height = np.full(len(values), n + 1 - i) + 0.28
         hover = "%{x:+.3g} (seeds: %{customdata})"
         marks(

@@ -149,7 +149,7 @@ def head_problem(
     loss: str = "auto",
     progress: Progress = silent,
 ) -> HeadProblem:
-    """Split the last layer off and collect what enters it, in one pass.
+    """Return the last layer with what enters it, collected in one pass, and its targets.
 
     Args:
         model: trained; left untouched.
@@ -222,8 +222,8 @@ def reweight(
         The network with its new layer, the weights, and the validation score before and after.
 
     Raises:
-        DataError: too few samples or classes, weights that are none, or sets that do not belong
-            together.
+        DataError: too few samples or classes, weights that are not numbers of at least 0, or sets
+            that do not belong together.
         ModelError: no linear last layer gives the output, outputs that do not fit the targets, or
             features that are not finite.
         SettingError: a setting is out of range.
@@ -255,8 +255,8 @@ def reweight(
     if trained.bias is not None:
         bias = trained.bias[0, 0]
     retrained = problem.head.with_layer(trained.weight[0, 0], bias)
-    layer_now: Any = retrained.get_submodule(problem.head.name)
-    head_now = replace(problem.head, model=retrained, layer=layer_now)
+    new_layer: Any = retrained.get_submodule(problem.head.name)
+    new_head = replace(problem.head, model=retrained, layer=new_layer)
     return Reweighted(
         model=retrained,
         weights=weights,
@@ -265,16 +265,18 @@ def reweight(
         n_features=problem.features.shape[1],
         metric=train.metric,
         before=_score(problem, problem.head, val),
-        after=_score(problem, head_now, val),
+        after=_score(problem, new_head, val),
         epoch=0 if recipe.solver == "exact" else int(trained.epoch[0, 0]),
     )
 
 
 def _targets(head: Head, train: SampleSet) -> Float[Tensor, "n k"]:
+    """Return the targets in the layer's own unit, before the network scales and shifts them."""
     return (network_targets(train, len(head.scale)) - head.shift) / head.scale
 
 
 def _score(problem: HeadProblem, head: Head, val: SampleSet | None) -> float:
+    """Return accuracy or R² with this layer on the validation samples; NaN without any."""
     if problem.val is None or val is None:
         return float("nan")
     with torch.no_grad():

@@ -35,9 +35,9 @@ WARM_UP = 2  # epochs before a trial may be cut
 class Weightings:
     """Local-variance weights at many (k, m); neighbours are searched once, for the largest k."""
 
-    def __init__(self, problem: HeadProblem, largest: int, search: str):
+    def __init__(self, problem: HeadProblem, largest_k: int, search: str):
         features = problem.features.double().numpy()
-        self.index = nearest_neighbors(features, largest, search=search).index
+        self.index = nearest_neighbors(features, largest_k, search=search).index
         self.y = problem.labels
 
     def __call__(self, n_neighbors: int, max_ratio: float) -> Float[np.ndarray, " n"]:
@@ -130,25 +130,28 @@ def search_weights(
         train_idx, val_idx = split_indices(
             train.y, is_classification=train.is_classification, val_fraction=val_fraction, seed=seed
         )
-        train, val = train.subset(train_idx), train.subset(val_idx)
+        val = train.subset(val_idx)
+        train = train.subset(train_idx)
     recipe = recipe or HeadRecipe(patience=5)
     problem = head_problem(model, train, val, layer=layer, progress=progress)
     weightings = Weightings(problem, n_neighbors[1], search)
     study = _study(seed)
 
     def objective(trial: Trial) -> float:
+        """Return the trial's validation score, the mean over seeds."""
         from optuna import TrialPruned
 
-        k = trial.suggest_int("n_neighbors", *n_neighbors)
-        m = trial.suggest_float("max_ratio", *max_ratio, log=True)
+        trial_k = trial.suggest_int("n_neighbors", *n_neighbors)
+        trial_m = trial.suggest_float("max_ratio", *max_ratio, log=True)
 
         def should_stop(epoch: int, score: Any) -> bool:
             trial.report(float(score.mean()), epoch)
             return bool(trial.should_prune())
 
-        weights = weightings(k, m)[None]
+        weights = weightings(trial_k, trial_m)[None]
         trained = problem.train(weights, recipe, seeds=tuple(seeds), on_epoch=should_stop)
         trial.set_user_attr("epochs", len(trained.val_score))
+        # `should_stop` ended the training; Optuna is told so too. An exact solver has no epochs.
         if recipe.solver == "adam" and trial.should_prune():
             raise TrialPruned
         return float(problem.scores(trained)[0])
@@ -179,6 +182,7 @@ def search_weights(
 
 
 def _study(seed: int) -> Study:
+    """Return an empty study; raise where Optuna is not installed."""
     try:
         import optuna
     except ImportError as error:

@@ -148,9 +148,9 @@ def weights_of_variance(
         "max_variance": float(variance.max()),
     }
     if density_clip is not None:
-        relative, clipped = _density(local, n_columns, density_clip)
-        variance = variance / relative
-        details |= {"density_clip": density_clip, "density_clipped": clipped}
+        relative_density, n_clipped = _density(local, n_columns, density_clip)
+        variance = variance / relative_density
+        details |= {"density_clip": density_clip, "density_clipped": n_clipped}
     return SampleWeights(scaled_variance(variance, max_ratio), ids, "local_variance", details)
 
 
@@ -161,7 +161,7 @@ def check_ratios(max_ratio: float, density_clip: float = 1) -> None:
 
 
 def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Float[np.ndarray, " n"]:
-    """Scale known local variances to weights."""
+    """Return the weights w of `sample_weights` for variances v; uniform where all v are 0."""
     largest = variance.max()
     if largest == 0:
         return np.full(len(variance), 1 / len(variance))
@@ -170,16 +170,16 @@ def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Floa
 
 
 def _density(
-    variance: LocalVariance, n_columns: int, clip: float
+    local: LocalVariance, n_columns: int, clip: float
 ) -> tuple[Float[np.ndarray, " n"], int]:
     """Return density over its median, clipped to [1/clip, clip], and how many were clipped."""
-    radius = variance.neighbors.distance[:, -1]
-    with np.errstate(divide="ignore"):  # k equal samples: infinitely dense
-        log = -n_columns * np.log(radius)
-    middle = np.median(log)
-    if np.isinf(middle):  # more than half are: those are the median
-        log = np.where(np.isinf(log), 0.0, -np.inf)
-        middle = 0.0
-    log = log - middle
+    radius = local.neighbors.distance[:, -1]
+    with np.errstate(divide="ignore"):  # k equal samples: radius 0, infinitely dense
+        log_density = -n_columns * np.log(radius)
+    median = np.median(log_density)
+    if np.isinf(median):  # more than half are infinitely dense: all others are thinner than these
+        log_density = np.where(np.isinf(log_density), 0.0, -np.inf)
+        median = 0.0
+    relative = log_density - median
     limit = np.log(clip)
-    return np.exp(np.clip(log, -limit, limit)), int((np.abs(log) > limit).sum())
+    return np.exp(np.clip(relative, -limit, limit)), int((np.abs(relative) > limit).sum())

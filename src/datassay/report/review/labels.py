@@ -20,7 +20,7 @@ MOST_NEAR_DUPLICATES = 4
 
 @result
 class Reviewed:
-    """The labels of n samples as they are reviewed."""
+    """The labels of n samples under review."""
 
     samples: SampleSet  # with the labels that were judged
     suggested: np.ndarray  # [n] class indices or numbers, or [n, k] of several targets
@@ -62,7 +62,7 @@ def near_duplicates_of(
     ids: np.ndarray, group: Int[np.ndarray, " n"], pairs: Iterable[tuple[str, str]]
 ) -> dict[int, tuple[int, ...]]:
     """Map each sample's position to those equal (one group, ≥ 0) or near-equal to it (pairs)."""
-    position = {str(sample_id): i for i, sample_id in enumerate(ids.tolist())}
+    position_of = {str(sample_id): i for i, sample_id in enumerate(ids.tolist())}
     neighbours_of: dict[int, list[int]] = {}
     order = np.argsort(group, kind="stable")
     grouped = order[group[order] >= 0]
@@ -70,7 +70,9 @@ def near_duplicates_of(
         for i in members.tolist():
             neighbours_of[i] = [int(j) for j in members[: MOST_NEAR_DUPLICATES + 1] if j != i]
     for id1, id2 in pairs:
-        if (i := position.get(id1)) is not None and (j := position.get(id2)) is not None:
+        if id1 in position_of and id2 in position_of:
+            i = position_of[id1]
+            j = position_of[id2]
             neighbours_of.setdefault(i, []).append(j)
             neighbours_of.setdefault(j, []).append(i)
     return {
@@ -81,7 +83,7 @@ def near_duplicates_of(
 
 
 def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
-    """Return what each sample of a review says before it is drawn, one entry per row."""
+    """Return what is known of samples before they are drawn, [m] lists, and facts of the review."""
     samples = reviewed.samples
     chance = reviewed.probability[rows]
     rank = np.empty(len(samples), np.int64)
@@ -93,7 +95,7 @@ def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
         "id": [str(sample_id) for sample_id in samples.ids[rows].tolist()],
         "given": label_values(reviewed, samples.y[rows], 12),
         "suggested": label_values(reviewed, reviewed.suggested[rows], 6),
-        "wrong": [None if p != p else p for p in np.round(chance, 4).tolist()],  # nan: not judged
+        "wrong": [None if np.isnan(p) else p for p in np.round(chance, 4).tolist()],
         "suspect": reviewed.worth_a_look[rows].astype(int).tolist(),
         "order": np.argsort(rank[rows], kind="stable").tolist(),
         "source": None,
@@ -106,7 +108,7 @@ def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
         "name": samples.name,
         "digest": reviewed.digest,
         "inputs": dict(reviewed.inputs),
-        # Under which a browser keeps the decisions: of these samples and labels, and no others.
+        # A browser keeps the decisions under this key, of these samples and labels alone.
         "key": key.hexdigest(),
         "kind": samples.kind,
         "classes": list(samples.class_names),

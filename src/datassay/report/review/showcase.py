@@ -46,7 +46,8 @@ class Showcase:
     def pictures(self, positions: Int[np.ndarray, " m"], side: int) -> list[dict[str, Any]]:
         """Draw each sample as a dict with its text, values or image."""
         samples = self._reviewed.samples
-        if (texts := shown_texts(samples)) is not None:
+        texts = shown_texts(samples)
+        if texts is not None:
             limit = side**2 // TEXT_AREA  # 2,880 in a page, 20,480 from a server
             contents = (str(texts[int(i)]) for i in positions)
             return [{"text": c if len(c) <= limit else f"{c[:limit]}…"} for c in contents]
@@ -84,30 +85,29 @@ class Showcase:
         reviewed = self._reviewed
         names = reviewed.samples.class_names
         groups = []
-        if near_duplicates := reviewed.near_duplicates.get(i):
+        near_duplicates = reviewed.near_duplicates.get(i)
+        if near_duplicates:
             distances: list[float | None] = [None] * len(near_duplicates)
             groups.append(("Equal or nearly equal", list(near_duplicates), distances))
         if neighbours is None:
             return groups
-        is_relabel = names and reviewed.suggested[i] != reviewed.samples.y[i]
+        has_suggestion = names and reviewed.suggested[i] != reviewed.samples.y[i]
         for side, nearest in enumerate(neighbours.nearest[row]):
             members = [j for j in nearest.tolist() if j >= 0]
             distances = neighbours.distance[row, side, : len(members)].tolist()
             heading = "Most alike"
             if len(neighbours.nearest[row]) == len(SIDES):
                 if side == 0:
-                    label = reviewed.samples.y[i]
-                else:
-                    label = reviewed.suggested[i]
-                has_label = side == 0 or is_relabel
-                if has_label:
-                    heading += f", labelled {names[int(label)]}"
+                    heading += f", labelled {names[int(reviewed.samples.y[i])]}"
+                elif has_suggestion:
+                    heading += f", labelled {names[int(reviewed.suggested[i])]}"
                 else:
                     heading += ", others"
             groups.append((heading, members, distances))
         return groups
 
     def _card(self, j: int, distance: float | None, pictures: Mapping[int, Any]) -> dict[str, Any]:
+        """Return a small card of a sample that is like another, at this distance."""
         reviewed = self._reviewed
         samples = self._reviewed.samples
         (label,) = label_values(reviewed, samples.y[[j]], 6)

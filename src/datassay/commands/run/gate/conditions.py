@@ -37,7 +37,7 @@ class Condition:
     name: str  # of the quantity
     limit: Fraction = Fraction(0)  # a number, or a share of all
     is_share: bool = False
-    is_reached: bool = False  # whether the limit itself fails, as with >=
+    fails_at_limit: bool = False  # whether the limit itself fails, as with >=
 
 
 @result
@@ -111,15 +111,18 @@ def judge(
 def _judge_one(
     condition: Condition, summary: Mapping[str, Any], baseline: Mapping[str, Any] | None
 ) -> Outcome:
+    """Return what becomes of one condition, as `judge` does."""
     quantity = summary["checks"][condition.name]
     if not quantity["is_searched"]:
         return Outcome(condition.words, INCONCLUSIVE, f"not looked for: {quantity['why']}.")
-    low, high, names = quantity["low"], quantity["high"], quantity["names"]
+    low = quantity["low"]
+    high = quantity["high"]
+    names = quantity["names"]
     note = ""
     if baseline is not None:
-        low, high, names, note = _new_ones(condition.name, summary, baseline)
+        low, high, names, note = _new_since(condition.name, summary, baseline)
     limit = condition.limit * (quantity["total"] if condition.is_share else 1)
-    is_above = ge if condition.is_reached else gt
+    is_above = ge if condition.fails_at_limit else gt
     status = INCONCLUSIVE
     if is_above(low, limit):
         status = FAILED
@@ -135,7 +138,8 @@ def _judge_one(
 
 def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:
     """Return a range of a quantity in words, with its share of all."""
-    total, unit = quantity["total"], quantity["unit"]
+    total = quantity["total"]
+    unit = quantity["unit"]
     if high is None:
         return f"{low:,} or more of {total:,} {unit}"
     count = " to ".join(dict.fromkeys(f"{end:,}" for end in (low, high)))
@@ -145,18 +149,20 @@ def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str
     return f"{count} of {total:,} {unit}, {share} %"
 
 
-def _new_ones(
+def _new_since(
     name: str, summary: Mapping[str, Any], baseline: Mapping[str, Any]
 ) -> tuple[int, int | None, list[Any], str]:
     """Return what is new since the baseline: at least, at most, which, and a note."""
-    now = summary["checks"][name]
+    quantity = summary["checks"][name]
     earlier = baseline["checks"].get(name)
-    low, high, names = now["low"], now["high"], now["names"]
+    low = quantity["low"]
+    high = quantity["high"]
+    names = quantity["names"]
     if earlier is None or not earlier["is_searched"]:
         return low, high, names, "; the baseline did not look for it"
     if _digest(summary) and _digest(summary) == _digest(baseline):
         return 0, 0, [], " new: the data are those of the baseline"
-    if _is_named(now, summary) and _is_named(earlier, baseline):
+    if _is_named(quantity, summary) and _is_named(earlier, baseline):
         names = [name for name in names if name not in set(earlier["names"])]
         return len(names), len(names), names, " new since the baseline"
     if earlier["high"] is None:

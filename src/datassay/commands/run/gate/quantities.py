@@ -8,7 +8,7 @@ import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gate.conditions import MEANINGS
-from datassay.commands.run.verdict import label_verdict
+from datassay.commands.run.labels import label_verdict
 from datassay.data.samples import SampleSet
 from datassay.data.tables.leaks import FEW_ROWS
 from datassay.optional import text_if
@@ -48,8 +48,9 @@ class Quantity:
 
 
 def quantities(findings: Findings) -> dict[str, dict[str, Any]]:
-    """Return name → quantity as plain values, for summary.json; all names, in one order."""
-    train, issues = findings.samples, findings.data_issues
+    """Return name → quantity as plain values, for summary.json; all of MEANINGS, in its order."""
+    train = findings.samples
+    issues = findings.data_issues
     measured = {"wrong": _wrong_labels(findings), "leak": _count_leaks(findings)}
     unknown = Quantity("samples", len(train), why="nothing was looked for", is_searched=False)
     results = dict.fromkeys(MEANINGS, unknown)
@@ -67,6 +68,7 @@ def quantities(findings: Findings) -> dict[str, dict[str, Any]]:
 
 
 def _wrong_labels(findings: Findings) -> Quantity:
+    """Return how many labels are wrong; without an upper bound where inputs cannot tell."""
     labels = label_verdict(findings)
     unit = f"{labels.noun}s"
     n = labels.n
@@ -78,7 +80,9 @@ def _wrong_labels(findings: Findings) -> Quantity:
 
 
 def _count_leaks(findings: Findings) -> Quantity:
-    train, val = findings.samples, findings.validation
+    """Count the columns that tell the target almost alone; say where they are not looked for."""
+    train = findings.samples
+    val = findings.validation
     leaking = leaking_columns(train)
     features = [c for c in train.columns if c.read_as not in {"target", "ids", "left out"}]
     n_rows = len(train) + (len(val) if val is not None and val.split_off else 0)
@@ -96,7 +100,7 @@ def _count_leaks(findings: Findings) -> Quantity:
 
 def _exact(faulty: Iterable[Any]) -> tuple[int, int, tuple[Any, ...]]:
     """Return the ends of the range of an exact count, and what is named of it."""
-    items = sorted(faulty, key=str)  # in no order of the rows
+    items = sorted(faulty, key=str)  # so that they do not depend on the order of the rows
     return len(items), len(items), tuple(items[:MOST_NAMED])
 
 
@@ -106,7 +110,7 @@ def _count_issues(issues: DataIssues, *kinds: str) -> list[tuple[int, bool]]:
 
 
 def _list_unsearched(findings: Findings, issues: DataIssues) -> str:
-    """Return among which samples copies were not looked for; empty where all were compared."""
+    """Return in words which samples were not searched for copies; "" where all were."""
     n = len(findings.samples) + len(findings.validation or ())
     if findings.samples.kind == "image" and n > EXACT_UP_TO:
         return f"changed copies are looked for among at most {EXACT_UP_TO:,} pictures"
@@ -114,8 +118,10 @@ def _list_unsearched(findings: Findings, issues: DataIssues) -> str:
 
 
 def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
+    """Count the training samples that repeat an earlier one, and rows that may be so by chance."""
     train = findings.samples
     unsearched = _list_unsearched(findings, issues)
+    # All but the first of each group of copies.
     _, first_idx, inverse = np.unique(issues.copies, return_index=True, return_inverse=True)
     is_repeated = first_idx[inverse] != np.arange(len(train))
     low, high, names = _exact(train.ids[is_repeated].tolist())
@@ -127,6 +133,7 @@ def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
 
 
 def _across_split(findings: Findings, issues: DataIssues) -> Quantity:
+    """Return how many held-out samples repeat a training sample."""
     val = findings.validation
     unit = "held-out samples"
     if val is None or len(val) != len(issues.repeated):
@@ -185,24 +192,25 @@ def _rare_classes(train: SampleSet, issues: DataIssues) -> Quantity:
 
 
 def _count_drifted(findings: Findings, issues: DataIssues) -> Quantity:
-    train, val = findings.samples, findings.validation
-    columns = None
+    """Count the columns that drift, between sources and from training to validation."""
+    train = findings.samples
+    val = findings.validation
+    n_columns = 0
     if train.used_rows is not None:
-        columns = train.used_rows.num_columns
-    if columns is None:
-        columns = 0
-        if train.kind == "row" and train.x.ndim == 2:
-            columns = train.x.shape[1]
+        n_columns = train.used_rows.num_columns
+    elif train.kind == "row" and train.x.ndim == 2:
+        n_columns = train.x.shape[1]
     sizes = []
     if train.source is not None:
         sizes = np.unique(train.source, return_counts=True)[1].tolist()
     pairs = [(n, len(train) - n) for n in sizes]
     if val is not None and not val.split_off:
         pairs += [(len(train), len(val))]
-    if columns < 2 or max(map(min, pairs), default=0) < FEWEST_COMPARED:
+    if n_columns < 2 or max(map(min, pairs), default=0) < FEWEST_COMPARED:
         why = f"no two parts of {FEWEST_COMPARED} rows and two columns can be compared; give "
         why += "--source, or data with a validation part"
-        return Quantity("columns", columns, why=why, is_searched=False)
+        return Quantity("columns", n_columns, why=why, is_searched=False)
     kinds = "drift between sources", "drift from training to validation"
     counts = [n for n, _ in _count_issues(issues, *kinds)]
-    return Quantity("columns", columns, max(counts, default=0), sum(counts))
+    # The same columns may drift in both ways.
+    return Quantity("columns", n_columns, max(counts, default=0), sum(counts))

@@ -54,16 +54,15 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     if plan is None:
         return None
     parts = _parts(context, settings, plan)
-    if not all(_is_judged(fold) for fold in parts):
+    if not all(_can_judge(fold) for fold in parts):
         return None
-    # Whose time is known beforehand; else comparing begins by measuring it.
-    base = []
-    if plan.per_fit is not None:
-        base = base_predictions(parts)
+    # If the time of a fit is not known, comparing begins with the baseline and measures it.
+    base = [] if plan.per_fit is None else base_predictions(parts)
     choice = Chosen("", parts, base, plan.per_fit)
     if settings.is_open:
         choice = best_learner(choice, budget=budget)
-    parts, base = choice.parts, choice.base
+    parts = choice.parts
+    base = choice.base
     table = compare_actions(
         parts, budget=budget, per_fit=choice.per_fit, base=base, seed=settings.seed,
         progress=context.progress,
@@ -81,18 +80,20 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
             if row is not None:
                 rows.append(replace(row, note=_name_wanted(fold, issues, settings)))
     scale = len(train) / len(fold.train)
-    suspects = int(context.results["label_issues"].to_try.sum())
-    counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
+    n_suspects = int(context.results["label_issues"].to_try.sum())
+    counts = {RELABEL: n_suspects, REMOVE: n_suspects, COPIES: int(issues.is_copy.sum())}
     actions = [_scale_to_all(row, scale, counts) for row in (*table.actions, *rows)]
     review = expected_review_gain(context.results["label_issues"], table.score)
     actions = _add_review(actions, review)
-    if settings.estimator is None:
-        model_name = settings.model
-    else:
-        model_name = type(settings.estimator).__name__
     left_out = (*table.left_out, *filter(None, [choice.note]))
-    model_name = choice.name or model_name
+    model_name = choice.name or _model_name(settings)
     return replace(table, actions=tuple(actions), left_out=left_out, model=model_name)
+
+
+def _model_name(settings: RunSettings) -> str:
+    if settings.estimator is None:
+        return settings.model
+    return type(settings.estimator).__name__
 
 
 def _add_review(actions: list[ActionGain], review: ActionGain | None) -> list[ActionGain]:
@@ -114,22 +115,25 @@ def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> Acti
     return replace(row, changed=changed, cost=cost)
 
 
-def _is_judged(fold: Part) -> bool:
+def _can_judge(fold: Part) -> bool:
     """Return whether held-out and training targets differ, so that gains can be measured."""
-    held_out, train = fold.held_out, fold.train
-    varied = train.is_classification or bool((held_out.y != held_out.y[:1]).any())
-    return len(held_out) > 1 and varied and len(np.unique(train.y, axis=0)) > 1
+    held_out = fold.held_out
+    train = fold.train
+    varies = train.is_classification or bool((held_out.y != held_out.y[:1]).any())
+    return len(held_out) > 1 and varies and len(np.unique(train.y, axis=0)) > 1
 
 
 def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]:
     """Return the user's validation part, whose labels count as right, or fifths of the samples."""
-    lin, train, val = context.lin, context.train, context.val
-    issues, information = (context.results[name] for name in ("label_issues", "information"))
+    lin = context.lin
+    train = context.train
+    val = context.val
+    issues = context.results["label_issues"]
+    information = context.results["information"].information
     copies = context.results["data_issues"].copies
-    # The kind of noise is that of all labels: four fifths tell it less well, and search for long.
-    noise_models = None
-    if train.is_classification:
-        noise_models = issues.noise
+    # Each part takes the kind of noise found in all labels: four fifths tell it less well, and the
+    # search takes long.
+    noise_models = issues.noise if train.is_classification else ()
     if noise_models:
         kind = noise_models[0].kind
     else:
@@ -148,13 +152,13 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         if LEAST_NEW <= len(new_rows) < len(val):
             lin = lin.judged_on(new_rows)
             val = val.subset(new_rows)
-        fields = train, val, lin, issues, information.information, _penalty(lin, issues), None
+        fields = train, val, lin, issues, information, _penalty(lin, issues), None
         return [Part(*fields, learner(train, 0), copies=copies)]
     noise = None
     if noise_models:
         noise = noise_models[0].transition
     return fifths(
-        lin, train, information.information, plan.parts, noise=noise,
+        lin, train, information, plan.parts, noise=noise,
         share=issues.share_wrong, copies=copies, judge=rescore, learner=learner, seed=settings.seed,
         doubt=None if issues.noise else issues.probability,
     )  # fmt: skip

@@ -27,8 +27,8 @@ from datassay.results import result
 from datassay.score.label_issues import LabelIssues
 from datassay.train.folds import make_splits
 
-# One gain is asked about, not the best of many: fewer samples will do than a table of actions
-# needs.
+# Samples from which on a gain is measured: fewer than a table of actions needs, since one gain is
+# asked about, not the best of many.
 FEWEST = 40
 LEFT_OUT = (
     f"retraining is switched off, is beyond --budget, or there are fewer than {FEWEST} samples"
@@ -40,7 +40,7 @@ FEW = "fewer than two held-out samples have a label that both agree on"
 class Earlier:
     """The run before a review, and its samples."""
 
-    run: FinishedRun  # finished
+    run: FinishedRun
     log: Changelog  # what was changed since
     train: SampleSet  # its training samples, with the labels that it saw
     val: SampleSet | None  # its validation samples; None where nothing was held out
@@ -99,7 +99,7 @@ def before_after(
     labels = _map_labels(train, val)
     run = earlier.run
     log = earlier.log
-    # Of numbers: one that is ten times too large would outweigh what the review gained.
+    # Only targets: one that is ten times too large would outweigh what the review gained.
     is_suspect = (issues.probability > SUSPECTED) & (not issues.noise)
     suspects = set(train.ids[is_suspect].astype(str).tolist())
     before = _relabel(earlier.train, log, labels, suspects)
@@ -115,12 +115,13 @@ def before_after(
     parts = [before]
     if held_out is not None:
         parts = [before, held_out]
-    earlier_names = {name for side in parts for name in log.new_ids(side.samples.ids)}
-    if ids := sorted(labels.keys() - earlier_names):
+    earlier_ids = {name for side in parts for name in log.new_ids(side.samples.ids)}
+    added_ids = sorted(labels.keys() - earlier_ids)
+    if added_ids:
         raise DataError(
             f"data must hold no samples that {run.folder} lacks, to be compared with it; it holds "
-            f"{len(ids):,}, the first {ids[0][:80]}. Run without --before, or set both runs side "
-            "by side with datassay report."
+            f"{len(added_ids):,}, the first {added_ids[0][:80]}. Run without --before, or set both "
+            "runs side by side with datassay report."
         )
     settings = with_network(settings, earlier.train)
     model_name = (run.summary.get("actions") or {}).get("model")
@@ -140,7 +141,7 @@ def before_after(
             pairs[label_word(names, side.samples.y[i]), label_word(names, side.y[i])] += 1
     n = len(before.keep)
     summary = run.summary
-    looked_at = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
+    kept_ids = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
     wrong_share = float(summary["labels"]["expected_wrong"]) / n
     return BeforeAfter(
         relabelled=tuple((a, b, count) for (a, b), count in pairs.most_common()),
@@ -148,7 +149,7 @@ def before_after(
         n_removed=sum(int((~side.keep).sum()) for side in parts),
         n=(n, len(train)),
         suspects=(int(summary["counts"]["suspected_label_errors"]), int(issues.is_issue.sum())),
-        confirmed=sum(str(train.ids[i]) in looked_at for i in np.flatnonzero(issues.is_issue)),
+        confirmed=sum(str(train.ids[i]) in kept_ids for i in np.flatnonzero(issues.is_issue)),
         expected_wrong=(wrong_share, float(issues.probability.sum()) / len(train)),
         gain=gain,
         why_none=text_if(gain is None, why),
@@ -172,7 +173,7 @@ def _other_model(run: FinishedRun, settings: RunSettings) -> str:
 
 
 def _map_labels(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
-    """Map ids to labels as words, or targets; a val part's own row numbers are no ids."""
+    """Map ids to labels as words, or to targets; without a val part that has row numbers only."""
     sets = [train]
     if val is not None and (val.split_off or val.ids.dtype.kind in "UO"):
         sets.append(val)
@@ -190,13 +191,13 @@ def _relabel(
     index = {name: i for i, name in enumerate(samples.class_names)}
     y = samples.y.copy()
     keep = np.zeros(len(samples), dtype=bool)
-    suspected = keep.copy()
+    is_suspect = np.zeros(len(samples), dtype=bool)
     for i, name in enumerate(log.new_ids(samples.ids)):
         if name not in labels:
             continue
         label = labels[name]
         keep[i] = True
-        suspected[i] = name in suspects
+        is_suspect[i] = name in suspects
         if samples.is_classification and label not in index:
             raise DataError(
                 f"labels must be classes of the run before; {name} has {label!r}, which is none. "
@@ -206,7 +207,7 @@ def _relabel(
             y[i] = index[label]
         else:
             y[i] = label
-    return Corrected(samples, y, keep, suspected)
+    return Corrected(samples, y, keep, is_suspect)
 
 
 def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:

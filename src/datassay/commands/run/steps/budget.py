@@ -21,25 +21,26 @@ from datassay.models.operations import OperationCounter
 from datassay.train.folds import make_splits
 from datassay.train.recipe import BATCH, network_updates
 
-# Float32 operations a nominal second; shares of it that the removal curve's networks, those of the
-# actions, which train longer and fewer side by side, and convolutions of either are taken to reach;
-# and what an update of each is taken to cost however small the networks.
-RATE = 2 * NOMINAL_RATE
+RATE = 2 * NOMINAL_RATE  # float32 operations a nominal second
+# Shares of that rate which are assumed: for the removal curve's networks, for those of the actions,
+# which train longer and fewer side by side, and for convolutions of either.
 CURVE_SHARE = 0.3
 ACT_SHARE = 0.8
 CONVOLUTION_SHARE = 0.09
-CURVE_UPDATE, ACT_UPDATE = 1.1e-3, 3e-4
+CURVE_UPDATE, ACT_UPDATE = 1.1e-3, 3e-4  # nominal seconds of an update however small the networks
 RANKINGS = 4
-# Without a validation part of the user's own, actions are judged on so many held-out samples, in up
-# to five fifths of the training samples. Of fewer than FEWEST samples intervals are ten points
+# Without a validation part of the user's own, actions are judged on WANTED held-out samples, in up
+# to five fifths of the training samples. With fewer than FEWEST samples intervals are ten points
 # wide.
 WANTED = 1500
 FIFTHS = 5
 FEWEST = 100
-MODELS = 5 / 3  # of an action, for each network a point of the curve: they decide, it only shows
+# Models of an action, for each network of a point of the curve: they decide, the curve only shows.
+MODELS = 5 / 3
 BUDGET = "Retraining budget"
-SECONDS = 60.0  # nominal ones, for either, where no budget is given
-MANY_CLASSES, MANY_SECONDS = 100, 10.0  # of more classes: few members each, dear networks
+SECONDS = 60.0  # nominal, for curve and for actions, where no budget is given
+# With more classes, MANY_SECONDS: each has few members, and networks are expensive.
+MANY_CLASSES, MANY_SECONDS = 100, 10.0
 
 
 def seconds_of(settings: RunSettings, train: SampleSet) -> float:
@@ -97,7 +98,7 @@ def retraining(
     batch = min(recipe.batch_size or len(train), len(train))
     points = len(usable_fractions(n_rest)) - 1
     # On all samples; without a validation part also on all but the fifth that each is judged on.
-    n_full = 1 + (val is None)
+    n_full = 2 if val is None else 1
     networks = seeds * (n_full + RANKINGS * points)
     passes = 3.0 * batch * recipe.steps * networks  # forward, and backward twice that
     seconds = passes * work.seconds(CURVE_SHARE) + (n_full + points) * recipe.steps * CURVE_UPDATE
@@ -139,20 +140,19 @@ def act_plan(
 
     Returns:
         The most parts and seeds with which all actions are likely to be retrained; else one part
-        and two seeds, and actions are left out.
+        and two seeds, with which some actions are left out.
     """
     max_seeds = ceil(MODELS * settings.curve_seeds)
     if settings.curve_seeds < 2 or len(train) < fewest or not seconds_of(settings, train) > 0:
         return None
-    own_part = val is not None and not val.split_off
     parts = 1
-    learners = len(train)
-    if not own_part:
+    n_train = len(train)  # samples that a model learns from
+    if val is None or val.split_off:
         parts = min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
-        learners = len(train) * (FIFTHS - 1) // FIFTHS
-    updates = network_updates(learners)
+        n_train = len(train) * (FIFTHS - 1) // FIFTHS
+    updates = network_updates(n_train)
     pass_seconds = work.seconds(ACT_SHARE)
-    fit_seconds = updates * (3.0 * min(BATCH, learners) * pass_seconds + ACT_UPDATE / max_seeds)
+    fit_seconds = updates * (3.0 * min(BATCH, n_train) * pass_seconds + ACT_UPDATE / max_seeds)
     # Twice as many models in all as one part would have: held-out samples vary more than models.
     if parts == 1:
         n_seeds = max_seeds
@@ -176,8 +176,8 @@ def affordable_networks(
     """Return how many networks per point the budget pays for, the same on every machine.
 
     Returns:
-        At most `curve_seeds`. Effects at trained networks need one, whatever it takes; an own
-        model's fits are not predicted, and all are made.
+        At most `curve_seeds`. Effects at trained networks need one, whatever it takes. Of the
+        user's own model all are fitted, as the time of its fits is not predicted.
     """
     if settings.estimator is not None:
         if seconds_of(settings, train) > 0:

@@ -56,16 +56,16 @@ from datassay.train.retrain import BATCH_BYTES
 from datassay.train.together import STACK
 from datassay.train.training import train_networks
 
-# A run of that many outputs of samples may take minutes; one that takes a minute says so first.
+# A run of so many samples times outputs is planned first; if it takes so many seconds it says so.
 MANY_OUTPUTS, LONG_SECONDS = 100_000, 60
 EMBED = "embed"
 # What a run loads after it was planned (torch.func, Plotly), and what the allocator keeps.
 LOADED_BYTES = 1.5e8
-# Small calls that the page takes, and each sample of it.
+# Small calls that the page takes, and that each sample adds.
 PAGE_CALLS, PAGE_SAMPLE_CALLS = 3e4, 1.0
-# Processes that an engine starts; on the same cores the work then takes as long as without.
+# Starts of processes that an engine takes; the work then takes as long as without, on these cores.
 ENGINE_STARTS = {"processes": 1.0, "ray": 4.0}
-# Updates of the batch that says how fast networks train, and rows that an own model is fitted to.
+# What is timed to know how fast models train: updates of networks, rows of the user's model.
 PILOT_UPDATES, PILOT_ROWS = 4, 1000
 
 
@@ -138,12 +138,14 @@ def _computing_steps(form: Form, settings: RunSettings) -> Iterator[PlanStep]:
         # Written and read back under two checksums and a digest, after Zarr is loaded.
         loading, _ = time_call(lambda: import_module("zarr"))
         yield PlanStep("store", detail, 0.0, {"bytes": 4 * size}, loading)
-    if starts := ENGINE_STARTS.get(settings.engine):
+    starts = ENGINE_STARTS.get(settings.engine)
+    if starts:
         detail = f"start {settings.engine}; seconds of the other steps are of this machine's "
         yield PlanStep("engine", f"{detail}cores alone", 0.0, {"starts": starts})
 
 
 def _group_step(form: Form, train: SampleSet, m: int) -> list[PlanStep]:
+    """Return the step that leaves out whole groups, and pairs; [] where all take too long."""
     works = [*group_work(train, form).values(), pair_work(len(train), m, form)]
     flops = sum(work for work in works if work <= MOST_GROUP_WORK)
     if not flops:
@@ -180,18 +182,19 @@ def _training_steps(
             seconds = cost.networks * estimator_fit
         peak = weights * at_once * seeds
         yield PlanStep("retrain", detail, peak, pilot=seconds, counted=cost.flops)
-    if act := act_plan(work, train, val, settings):
+    act = act_plan(work, train, val, settings)
+    if act:
         estimated = [kind.fits for kind in action_kinds().values() if kind.estimate is not None]
         networks = likely_fits() * act.networks + CURVE_MODELS * sum(estimated)
-        at_once = Networks([net]).at_once
-        at_once = min(at_once, STACK)
+        at_once = min(Networks([net]).at_once, STACK)
         detail = f"about {networks} networks, {count(act.parts, 'held-out part')}"
         fit = estimator_fit
         if estimator is None:
             update = _update_seconds(net, train, network_recipe(n), at_once)
             fit = act.updates * update / at_once
         seconds = min(seconds_of(settings, train), networks * fit)
-        if settings.is_open and (trials := trial_seconds(train, act.networks)):
+        trials = trial_seconds(train, act.networks) if settings.is_open else 0.0
+        if trials:
             detail += ", or fits of boosted trees or a linear model, whichever predicts better"
             seconds += min(seconds_of(settings, train), trials)
         yield PlanStep("compare actions", detail, weights * at_once, pilot=seconds)
@@ -215,7 +218,7 @@ def _training_steps(
 
 
 def _update_seconds(model: nn.Module, train: SampleSet, recipe: Recipe, networks: int) -> float:
-    """Time one update of networks side by side, by the few that follow the first."""
+    """Return the seconds of one update of networks side by side, the mean of a few."""
     everything = torch.arange(len(train)).expand(networks, -1)
     pilot = replace(recipe, steps=PILOT_UPDATES)
     times = []
@@ -250,7 +253,8 @@ def long_wait(train: SampleSet, val: SampleSet | None, settings: RunSettings) ->
     if len(train) * max(1, train.n_classes) < MANY_OUTPUTS:  # planning takes a second itself
         return ""
     steps = [step for step in plan(train, val, settings).steps if step.name != EMBED]  # done by now
-    if (total := sum(step.seconds for step in steps)) < LONG_SECONDS:
+    total = sum(step.seconds for step in steps)
+    if total < LONG_SECONDS:
         return ""
     longest = sorted(steps, key=lambda step: -step.seconds)[:3]
     shares = ", ".join(f"{step.name} {step.seconds:.0f} s" for step in longest)

@@ -100,7 +100,8 @@ def _correlations(quality: ProjectionQuality, index: int | None) -> str:
         if index is None:
             value = f"{quality.unprojected[score]:.3f}"
         else:
-            low, high = quality.low[score][index], quality.high[score][index]
+            low = quality.low[score][index]
+            high = quality.high[score][index]
             value = f"{quality.correlation[score].mean(1)[index]:.3f} [{low:.3f}, {high:.3f}]"
         parts.append(f"{score.replace('_', ' ')} {value}")
     return f"{', '.join(parts)}; on {quality.n_samples} samples"
@@ -126,7 +127,8 @@ def projection_step(
     else:
         draws = DRAWS * len(N_FEATURES)
     # Rows per output are decomposed anew each time; one row per sample costs its collection.
-    scored = add_work(*(step.work for step in parts), times=1 + draws * (form.outputs == "joint"))
+    n_scored = 1 + draws if form.outputs == "joint" else 1
+    scored = add_work(*(step.work for step in parts), times=n_scored)
     collections = add_work(collected.work, times=1 + draws)
     return PlanStep(
         "compare projections",

@@ -44,7 +44,7 @@ MOST_EFFECTS_WORK = 5e11
 MOST_EFFECTS = 5e7
 MOST_GROUP_WORK = 3e11
 FEWEST_FOR_PAIRS = 3
-# A rank correlation with really retraining below which the page warns.
+# The page warns where scores and retraining have a rank correlation below this.
 FOLLOWS = 0.5
 LEFT_OUT = (
     "effects on single predictions, which take samples times validation samples, and of more than "
@@ -100,10 +100,12 @@ def trained_effects(
     """Return effects on single predictions, averaged over networks trained on all samples.
 
     Returns:
-        The effects, and what the networks say of the queries: probabilities of classes by their
-        mean outputs, or those of targets.
+        The effects, and the prediction for each query from the networks' mean outputs:
+        probabilities of classes, or targets.
     """
-    train, val, options = context.train, context.val, context.options
+    train = context.train
+    val = context.val
+    options = context.options
     by_network = networks.outputs(coalesce(val, train).x).double()
     trained = [taken_network(model, networks, s) for s in range(len(by_network))]
     outputs = by_network.mean(0)
@@ -178,7 +180,8 @@ def joint_information(context: Context) -> dict[str, Any]:
     if lin.val_outputs is not None:
         m = len(lin.val_outputs)
     if n >= FEWEST_FOR_PAIRS and pair_work(n, m, lin.form) <= MOST_GROUP_WORK:
-        if len(pairs := nearest_pairs(lin)):
+        pairs = nearest_pairs(lin)
+        if len(pairs):
             results["pairs"] = pair_information(lin, pairs, alone=information, **settings)
     return results
 
@@ -202,6 +205,7 @@ def pair_work(n: int, m: int, form: Form) -> float:
 
 
 def _group_labels(train: SampleSet) -> dict[str, np.ndarray]:
+    """Return each sample's class and source by name, [n], where there are several of them."""
     labels = {}
     if train.source is not None:
         labels = {"source": train.source}
@@ -211,9 +215,9 @@ def _group_labels(train: SampleSet) -> dict[str, np.ndarray]:
 
 
 def score_facts(issues: LabelIssues, influence: SampleInfluence | None) -> dict[str, str]:
-    """Return the facts of influence over pairs, and of who judged labels if not the fit alone."""
+    """Return who judged the labels, if not the fit alone, and influence over pairs, as facts."""
     facts = {}
-    if isnan(issues.ridge):
+    if isnan(issues.ridge):  # no fit judged them
         facts["Labels judged by"] = "; ".join((issues.judge, *issues.warnings))
     elif issues.weights:
         weights = ", ".join(f"{weight:.2g}" for weight in issues.weights)

@@ -63,7 +63,9 @@ def retrained_network(
 ) -> tuple[nn.Module, RunSettings]:
     """Return the network that is trained again, and the settings with its name."""
     config = with_width(settings)
-    return (model if config.model == settings.model else starting_network(train, config)), config
+    if config.model != settings.model:
+        model = starting_network(train, config)
+    return model, config
 
 
 def starting_network(train: SampleSet, settings: RunSettings, index: int = 0) -> nn.Module:

@@ -34,12 +34,12 @@ from datassay.methods.polynomial.solvers.normal_equations import (
 )
 
 
-def _sums_exist(estimator: Any) -> bool:
+def _has_sums(estimator: Any) -> bool:
     return estimator.solver == "exact"
 
 
 class _Polynomial(BaseEstimator):
-    """What both share: parameters, the fit and its sums."""
+    """Shared by classifier and regressor: parameters, the fit and its sums."""
 
     def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
         self,
@@ -89,6 +89,7 @@ class _Polynomial(BaseEstimator):
         raise NotImplementedError
 
     def _fit(self, X: np.ndarray, targets: np.ndarray) -> None:
+        """Fit [n, k] targets by the solver, and keep the solution."""
         self._sums: NormalEquations | None = None
         self._solution: PolynomialFit | None = None
         if self.solver == "exact":
@@ -110,12 +111,13 @@ class _Polynomial(BaseEstimator):
         self._solution = self._keep(fit)
 
     def _solve(self, sums: NormalEquations) -> PolynomialFit:
+        """Return the exact fit, in the user's units; warn where columns are of unlike sizes."""
         for note in unlike_sizes(sums):
             warnings.warn(note, UserWarning, stacklevel=3)
         return self._keep(fit_normal_equations(sums, self.ridge))
 
     def _keep(self, fit: PolynomialFit) -> PolynomialFit:
-        """Keep the polynomial that predicts; return the fit with that of the user's units."""
+        """Keep the polynomial of scaled columns, which predicts; return the fit in user units."""
         self._of_scaled: Polynomial = fit.polynomial
         if not self.standardize:
             return fit
@@ -135,21 +137,24 @@ class _Polynomial(BaseEstimator):
         previous = getattr(self, "_sums", None)
         if previous is None:
             monomials = self._monomials(X)
+            self._set_units(X)
+            n_seen = 0
         else:
             monomials = previous.monomials
-        if previous is None:
-            self._set_units(X)
-        added_sums = normal_equations(
+            n_seen = previous.n_samples
+        sums = normal_equations(
             self._scale_columns(X),
             targets,
             monomials,
             precision=self.precision,
             seed=self._seed(),
-            seen=0 if previous is None else previous.n_samples,
+            seen=n_seen,
         )
-        self._sums = total = added_sums if previous is None else merge(previous, added_sums)
+        if previous is not None:
+            sums = merge(previous, sums)
+        self._sums = sums
         self._solution = None
-        return total
+        return sums
 
     def _monomials(self, X: np.ndarray) -> Monomials:
         return chosen_monomials(X.shape[1], self.degree, self.window, self.image_shape)
@@ -221,7 +226,7 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
         X, self.classes_, label = validate_classes(self, X, y)
         return X, np.eye(len(self.classes_))[label]
 
-    @available_if(_sums_exist)
+    @available_if(_has_sums)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> PolynomialClassifier:
         """Add samples to the sums, in the units that the first part had.
 
@@ -299,7 +304,7 @@ class PolynomialRegressor(RegressorMixin, _Polynomial):
         X, y = validate_xy(self, X, y, y_numeric=True, ensure_min_samples=2)
         return X, y.astype(np.float64)[:, None]
 
-    @available_if(_sums_exist)
+    @available_if(_has_sums)
     def partial_fit(self, X: Any, y: Any) -> PolynomialRegressor:
         """Add samples to the sums, as `PolynomialClassifier.partial_fit`.
 

@@ -122,12 +122,12 @@ def batched_fit(
         ranks.append(rank)
         scores.append(_scores(views, coef, ~np.isin(oob_rows, batch)))
         progress(STEP, b + 1, n_batches)
-    single_scores, cumulative, in_sample, out_of_bag = np.array(scores).T
-    curve = BatchCurve(single_scores, cumulative, in_sample, out_of_bag, are_classes(targets))
+    curve = BatchCurve(*np.array(scores).T, is_accuracy=are_classes(targets))
     return BatchedFit(total / n_batches, curve, np.array(ranks))
 
 
 def _fit_batch(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return coefficients [k, q], the constant's first, and the rank of the centred features."""
     coef, rank = minimum_norm(features[:, 1:], targets)
     constant = targets.mean(axis=0) - features[:, 1:].mean(axis=0, dtype=np.float64) @ coef
     return np.vstack([constant, coef]), rank
@@ -143,14 +143,16 @@ class _View:
         self.total = np.zeros(targets.shape)
         self.count = np.zeros(len(targets))
 
-    def add(self, coef: np.ndarray, counted: np.ndarray | None = None) -> np.ndarray:
+    def add(self, coef: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+        """Add a fit's outputs, those of the rows of a mask alone; return the outputs of all."""
         outputs = (self.features @ coef.astype(self.features.dtype)).astype(np.float64)
-        is_counted = coalesce(counted, np.ones(len(outputs), bool))
+        is_counted = coalesce(rows, np.ones(len(outputs), bool))
         self.total[is_counted] += outputs[is_counted]
         self.count += is_counted
         return outputs
 
     def score(self) -> float:
+        """Return the score of the average of the outputs; NaN with fewer than 2 samples."""
         rows = np.flatnonzero(self.count)
         if len(rows) < 2:
             return np.nan
@@ -160,10 +162,13 @@ class _View:
 def _scores(
     views: dict[str, _View], coef: np.ndarray, out_of_bag: Bool[np.ndarray, " s"]
 ) -> tuple[float, float, float, float]:
-    single_score = cumulative = np.nan
+    """Add a batch's fit to the views; return a point of each curve, in the order of BatchCurve."""
+    single_score = np.nan
+    cumulative = np.nan
     if "val" in views:
-        single_score = views["val"].rate(views["val"].add(coef), views["val"].targets)
-        cumulative = views["val"].score()
+        val = views["val"]
+        single_score = val.rate(val.add(coef), val.targets)
+        cumulative = val.score()
     views["in_sample"].add(coef)
     views["out_of_bag"].add(coef, out_of_bag)
     return single_score, cumulative, views["in_sample"].score(), views["out_of_bag"].score()
@@ -176,9 +181,9 @@ def accuracy(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"
 
 def mean_r2(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
     """Return R², mean over the targets that vary; NaN if none does."""
-    spread = ((targets - targets.mean(axis=0)) ** 2).sum(axis=0)
-    error = ((targets - outputs) ** 2).sum(axis=0)
-    varies = spread > 0
+    total_squares = ((targets - targets.mean(axis=0)) ** 2).sum(axis=0)
+    error_squares = ((targets - outputs) ** 2).sum(axis=0)
+    varies = total_squares > 0
     if varies.any():
-        return float((1 - error[varies] / spread[varies]).mean())
+        return float((1 - error_squares[varies] / total_squares[varies]).mean())
     return np.nan

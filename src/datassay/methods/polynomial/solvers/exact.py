@@ -87,7 +87,7 @@ def exact_fit(
     computed: about 9 p'³ operations.
     Source: S3 eq. (3.9); the ridge and its choice are ours (METHODS §6). Allen (1974), PRESS, for
     held-out residuals in closed form; with many features those of ridges between the poles are
-    interpolated (`ridge_solvers.Poles`).
+    interpolated (`solvers.ridge.Poles`).
     """
     if normal.n_samples < 2:
         raise DataError(f"a fit needs at least 2 samples; got {normal.n_samples} sample.")
@@ -102,7 +102,7 @@ def exact_fit(
 
 
 def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
-    """Fit by the ridge of smallest leave-one-out error; note one at the end of its range."""
+    """Fit by the ridge of smallest leave-one-out error; a note says if its range ends there."""
     path, spectrum = _ridge_path(system, progress)
     ridge = float(path.ridge[path.chosen])
     if spectrum is None:
@@ -152,6 +152,7 @@ def _minimum_norm(system: Centred) -> ExactFit:
 
 
 def _ridge_path(system: Centred, progress: Progress) -> tuple[RidgePath, Spectrum | None]:
+    """Return the path of ridges, and the spectrum if it was computed for them."""
     if system.n_features > SPECTRUM:
         return _search_path(system, progress), None
     spectrum = Spectrum(system)
@@ -171,16 +172,18 @@ def _search_path(system: Centred, progress: Progress) -> RidgePath:
     while True:
         path = _path_errors(system, poles, _ridge_grid(low, high), tuple(poles.ridges))
         if path.chosen == 0 and low > floor:
-            pole = low = low / 10
+            low = low / 10
+            poles.add(low)
         elif path.chosen == len(path.ridge) - 1 and high < ceiling:
-            pole = high = high * 10
+            high = high * 10
+            poles.add(high)
         else:
             return path
-        poles.add(pole)
         progress(STEP, len(poles.ridges), len(poles.ridges) + 1)
 
 
 def _ridge_grid(low: float, high: float) -> Float[np.ndarray, " r"]:
+    """Return PER_DECADE ridges a decade from low to high; raise where no feature varies."""
     if not low > 0:
         raise DataError(
             "some feature must differ between samples; got none. Add samples or features."
@@ -196,7 +199,7 @@ def _path_errors(
     label = None
     if are_classes(targets):
         label = targets.argmax(axis=1)
-    pairs = [_loo_errors(system, solver, float(r), label) for r in ridges]
+    pairs = [_loo_errors(system, solver, float(ridge), label) for ridge in ridges]
     mse, class_error = np.array(pairs).T
     if np.isnan(mse).all():
         raise DataError(
@@ -211,7 +214,7 @@ def _loo_errors(
 ) -> tuple[float, float]:
     """Return the mean squared held-out residual, and the share of rows with a wrong class."""
     leverage, fitted = solver.rows(ridge)
-    complement = 1 - leverage[:, None] - 1 / system.normal.n_samples
+    complement = 1 - leverage[:, None] - 1 / system.normal.n_samples  # 1 − h_i
     if complement.min() < 1 - LEVERAGE:
         return np.nan, np.nan
     residual = (system.row_targets - fitted) / complement

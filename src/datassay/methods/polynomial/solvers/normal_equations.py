@@ -19,6 +19,7 @@ CHUNK = 2000  # samples per chunk of features
 KEEP_EVERY = 10_000  # samples between two checkpoints, each a third of a gigabyte on MNIST
 ROWS = 2000  # random samples kept for leave-one-out errors
 FEW = 3000  # features whose products in float64 take seconds
+PANEL = 1536  # rows of the Gram matrix that are added to at once, in bfloat16
 PROBES = 64  # features whose products are also summed in float64, to measure the error
 STEP = "polynomial: products of features"
 
@@ -235,10 +236,11 @@ def check_samples(
                 )
 
 
-Add = Callable[[np.ndarray, np.ndarray], None]
+Add = Callable[[np.ndarray, np.ndarray], None]  # adds the products of features to a Gram matrix
 
 
 def _check_room(n_features: int, dtype: type[np.floating]) -> None:
+    """Raise where the Gram matrix does not fit into the free memory."""
     needed = n_features**2 * np.dtype(dtype).itemsize
     spare = available_memory()
     if needed > spare:
@@ -250,7 +252,7 @@ def _check_room(n_features: int, dtype: type[np.floating]) -> None:
 
 
 class _Sums:
-    """Accumulators of the sums."""
+    """The sums gram, cross and feature_sum of `NormalEquations`, as they grow."""
 
     def __init__(self, live: np.ndarray, n_targets: int, dtype: type[np.floating]):
         self.gram = np.zeros((len(live), len(live)), dtype, order="F")
@@ -292,10 +294,9 @@ def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
 
     features_t = torch.from_numpy(np.ascontiguousarray(features.T)).bfloat16().float()  # [p, n]
     lower = torch.from_numpy(gram.T)  # its lower triangle is gram's upper
-    width = 1536
     with bfloat16_units():
-        for start in range(0, len(features_t), width):
-            rows = features_t[start : start + width]
+        for start in range(0, len(features_t), PANEL):
+            rows = features_t[start : start + PANEL]
             columns = features_t[: start + len(rows)]
             lower[start : start + len(rows), : len(columns)].addmm_(rows, columns.T)
 
@@ -315,6 +316,7 @@ class _Probes:
         self.sums += features.T @ features
 
     def error(self, gram: np.ndarray) -> float:
+        """Return `NormalEquations.gram_error`."""
         norm = np.sqrt(np.diag(self.sums))
         products = gram[np.ix_(self._positions, self._positions)]
         difference = np.triu(products - self.sums) / np.outer(norm, norm)
@@ -327,13 +329,15 @@ def _resume(checkpoint, sums: _Sums, probes: _Probes) -> int:
         return 0
     stored = checkpoint.get("sums")
     sums.gram = np.asfortranarray(stored["gram"])
-    sums.cross, sums.feature_sum = stored["cross"], stored["feature_sum"]
+    sums.cross = stored["cross"]
+    sums.feature_sum = stored["feature_sum"]
     probes.sums = stored["probes"]
     return int(stored["done"])
 
 
 def _check_sums(sums: _Sums) -> None:
-    # The diagonal of a Gram matrix bounds it.
+    """Raise where a sum is not finite."""
+    # No entry of a Gram matrix is larger than its largest diagonal one.
     if not (np.isfinite(sums.gram.diagonal()).all() and np.isfinite(sums.cross).all()):
         kind = sums.gram.dtype
         raise DataError(

@@ -63,15 +63,15 @@ class Centred:
 
 
 def centre(normal: NormalEquations) -> Centred:
-    """Remove the constant from normal equations, which costs s · p' values for the s rows."""
+    """Remove the constant from normal equations; takes s · p' values for the s rows."""
     mean = normal.feature_sum[1:] / normal.n_samples
     features = normal.monomials.features(normal.rows, keep=normal.live[1:])
     return Centred(
-        normal,
-        mean,
-        normal.cross[1:] - np.outer(mean, normal.target_sum),
-        features - mean,
-        normal.row_targets - normal.target_sum / normal.n_samples,
+        normal=normal,
+        mean=mean,
+        rhs=normal.cross[1:] - np.outer(mean, normal.target_sum),
+        rows=features - mean,
+        row_targets=normal.row_targets - normal.target_sum / normal.n_samples,
     )
 
 
@@ -115,6 +115,7 @@ class Spectrum:
         return (self._rows**2) @ inverse, self._rows @ (inverse[:, None] * self._right)
 
     def _inverse(self, ridge: float) -> Float[np.ndarray, " k"]:
+        """Return 1/(eigenvalue + ridge); without a ridge 0 for eigenvalues that are rounding."""
         if ridge == 0:
             is_above = self._values > self.cut
             return np.divide(1.0, self._values, out=np.zeros_like(self._values), where=is_above)
@@ -166,9 +167,9 @@ class Poles:
     def rows(self, ridge: float) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, "s q"]]:
         """Return the rows' leverages without the constant's 1/n, and fitted centred targets."""
         shifts = np.array(self.ridges) - ridge
-        energy = self._right[:, :, None] - shifts * self._inner  # uⱼᵀ(G + λ)uₖ
-        energy = (energy + energy.transpose(0, 2, 1)) / 2
-        weights = np.linalg.solve(energy, self._right[:, :, None])[:, :, 0]  # [s, m]
+        projected = self._right[:, :, None] - shifts * self._inner  # uⱼᵀ(G + λ)uₖ  [s, m, m]
+        projected = (projected + projected.transpose(0, 2, 1)) / 2
+        weights = np.linalg.solve(projected, self._right[:, :, None])[:, :, 0]  # [s, m]
         fitted = [
             row_parts @ np.linalg.solve(gram + ridge * np.eye(len(gram)), target)
             for gram, target, row_parts in self._fits
@@ -176,17 +177,20 @@ class Poles:
         return (self._right * weights).sum(axis=1), np.stack(fitted, axis=1)
 
     def _grow(self, solution: np.ndarray, rows: np.ndarray) -> None:
+        """Add a pole's solutions u for the rows φ, [p, s] each, and their products with all u."""
         self._solutions.append(solution)
         m = len(self._solutions)
         inner = np.zeros((len(self._inner), m, m))
         inner[:, :-1, :-1] = self._inner
         products = [np.einsum("ps,ps->s", u, solution) for u in self._solutions]
-        inner[:, -1, :] = inner[:, :, -1] = np.stack(products, axis=1)
+        new_products = np.stack(products, axis=1)
+        inner[:, -1, :] = new_products
+        inner[:, :, -1] = new_products
         self._inner = inner
         self._right = np.hstack([self._right, np.einsum("ps,ps->s", solution, rows)[:, None]])
 
     def _project(self, bases: Float[np.ndarray, "p q m"]) -> None:
-        """Store QᵀGQ, Qᵀb and rows · Q per target; Q is an orthonormal basis of its space."""
+        """Store QᵀGQ, Qᵀb and rows · Q per target; Q is an orthonormal basis of its solutions."""
         _, q, m = bases.shape
         all_bases = np.hstack([np.linalg.qr(bases[:, j])[0] for j in range(q)])
         gram = self._system.gram()
@@ -255,7 +259,8 @@ def _solve_kernel(
     """Solve a centred kernel's system; return the dual coefficients and the rank."""
     scale = max(float(np.trace(kernel)) / n, np.finfo(np.float64).tiny)
     cut = rounding(dtype, n) * max(float(np.linalg.norm(kernel)), scale)
-    # Centring makes (1, …, 1) a null vector, and targets have no share in it: fill it.
+    # A centred kernel maps (1, …, 1) to 0, and targets have no share in it: any value there makes
+    # the kernel regular without changing the solution.
     regular = np.asfortranarray(kernel + scale / n)
     factor, solve = get_lapack_funcs(("potrf", "potrs"), (regular,))
     upper, failed = factor(regular, lower=0, clean=0, overwrite_a=1)
