@@ -99,6 +99,10 @@ EQUIVALENT = {
     ("train/folds.py", "order = np.lexsort((*flat.T, *x.T[::(1)]))"): "another order of its own",
     ("score/labels/ridge.py", "for group in members.split(max(2, PANEL_VALUES // n_values)):"):
      _AT_ONCE,
+    ("score/labels/ridge.py", "slices = list(panels(n, b * basis.rows.shape[2] + len(shifts) * b * "
+     "(b + 3 * c)))"): _AT_ONCE,
+    ("score/labels/outliers.py", "curve = np.polynomial.Polynomial.fit(position, log_size, power, "
+     "domain=[-1, 2])(position)"): "polynomials of a shifted position have the same values",
     ("score/labels/outliers.py", "position = 2 * (mean_ranks(output.numpy()) - 0.5) / n + 1"):
      "polynomials of a shifted position have the same values",
     ("data/assemble.py", "if is_double or not is_read: # of a table, each column was checked as it "
@@ -127,6 +131,7 @@ EQUIVALENT = {
     ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
      "λ differ without a sample"): "any number of samples tells",
     ("score/index/search.py", "if n_grouped // GROUPED <= 2 * keep:"): "the best are the same",
+    ("score/index/search.py", "if n_grouped // GROUPED < 3 * keep:"): "the best are the same",
     ("store/journal.py", "end = file.seek(1, os.SEEK_END)"): _WHOLE,
     ("act/review/judged.py", "share = np.empty(1)"): "two are wanted",
     ("stats.py", "results = [PERHAPS if d.p <= 1 - LEVEL and d.gain >= 0 else SAME for d in "

@@ -17,7 +17,13 @@ import datassay as da
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
 from datassay.score.index import curvature, opened, opening, search, segment
-from datassay.score.index.identity import check_unique, describe_loss, objective_of, positions_of
+from datassay.score.index.identity import (
+    check_unique,
+    describe_loss,
+    new_ids,
+    objective_of,
+    positions_of,
+)
 from helpers.by_block import gauss_newton, losses, slopes
 from helpers.counted import counted
 
@@ -164,6 +170,24 @@ def test_ids_of_groups_that_are_unknown_are_named_up_to_three():
         with pytest.raises(DataError, match=f"'a' has {names}\\."):
             positions_of({"b": [1], "a": np.array([0, *range(9, 9 + n)])}, np.arange(3))
     assert positions_of({"a": ["2", 0]}, np.arange(3))[0].tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("index_ids", [[0, 1, 2], [0, 2, 1], [1, 2, 3], ["0", "1", "2"], ["a"]])
+@pytest.mark.parametrize("ids", [[0, 1], [1, 0], [5, 1], [5, 6], ["0", "1"], ["a", "5"]])
+def test_counted_ids_go_on_and_others_stay_unless_one_is_known(ids, index_ids):
+    """Counted ones that follow none that are counted are like any others."""
+    asked = np.array(ids), np.array(index_ids)
+    known = set(map(str, ids)) & set(map(str, index_ids))
+    if (ids, index_ids) == ([0, 1], [0, 1, 2]):
+        assert new_ids(*asked).tolist() == [3, 4]
+    elif known:
+        with pytest.raises(
+            DataError,
+            match=f"the index has {', '.join(map(repr, (i for i in ids if str(i) in known)))} ",
+        ):
+            new_ids(*asked)
+    else:
+        assert new_ids(*asked).tolist() == ids
 
 
 def test_ids_that_occur_twice_are_named():
@@ -412,6 +436,13 @@ def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_pat
             da.open_index(less, model)
     da.index(model, train, tmp_path / "parts")
     assert len(da.open_index(tmp_path / "parts", model)) == 120
+    unfit = da.open_index(tmp_path / "parts", model)
+    unfit.manifest = unfit.manifest | {"blocks": unfit.manifest["blocks"][:1]}
+    with pytest.raises(DataError, match=r"the curvature of .* is not"):
+        unfit.query(new)
+    shutil.rmtree(tmp_path / "parts" / "curvature")
+    with pytest.raises(DataError, match=r"the curvature of .* is not"):
+        da.open_index(tmp_path / "parts", model).query(new)
     first, second, aside = (tmp_path / "ix" / name for name in ("rows-1", "rows-2", "aside"))
     first.rename(aside), second.rename(first), aside.rename(second)
     with pytest.raises(DataError, match="rows-1 is another one"):

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from scipy.optimize import nnls
 
 from datassay.errors import DataError
-from datassay.score.index import search, segment
+from datassay.score.index import encoding, search, segment
 from datassay.score.index.opened import Index
 from helpers.counted import counted
 
@@ -20,6 +22,18 @@ def test_chunks_are_as_few_and_as_equal_as_can_be(n, row_bytes):
     size = segment.samples_of_chunk(n, row_bytes)
     n_chunks = ceil(n / min(limit, n))
     assert 1 <= size <= limit and size == ceil(n / n_chunks)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 0.02, 0.3, 5.0])
+def test_weights_are_those_of_the_least_squared_error(noise):
+    """Of all that are not negative, of Σ (1 − a)² s² + ν (Σ a s)²."""
+    for seed in range(4):
+        s = torch.rand(30, generator=torch.Generator().manual_seed(seed)).double() ** 3
+        s[3] = s[4]
+        rows = np.vstack([np.diag(s), noise**0.5 * s])
+        wanted, _ = nnls(rows, np.append(s, 0.0))
+        np.testing.assert_allclose(encoding._weights(s, noise), wanted, atol=1e-7)
+    assert encoding._weights(torch.tensor([2.0, 0.0]), noise)[1] == (noise == 0)
 
 
 @pytest.mark.parametrize("code", [errno.ENOTEMPTY, errno.EACCES, None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -209,14 +210,14 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
     n_bytes = step_bytes(form)["label issues"]
     # Two offsets a decade, the penalties about one of them, and two fits to the probable labels.
     n_fits = 2.0 * (1 + len(RIDGES) // DECADE) + 2.0 * DECADE + 2.0
-    work = {"float64": 0.0, "eigen": 0.0, "thin": 0.0}
+    work = defaultdict(float, {"float64": 0.0, "eigen": 0.0, "thin": 0.0})
     if classes := sizes.classes:
         work["calls"] = EVALUATIONS * EVALUATION_CALLS
         work["values"] = EVALUATIONS * EVALUATION_VALUES * n * classes
         if classes <= MOST_INTERCEPTS:
             work["float64"] = EVALUATIONS * 6.0 * n * classes**2
     if not sizes.is_dual and (b == 1 or n > LARGEST_KERNEL):
-        work[sizes.products] = work.get(sizes.products, 0.0) + 2 * 2.0 * n * b * p**2  # read twice
+        work[sizes.products] += 2 * 2.0 * n * b * p**2  # read twice
         work["thin"] = n_fits * n * b * p * (b + columns)
         detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
     else:
