@@ -75,6 +75,16 @@ def test_names_of_ids_are_left_out_where_most_of_their_numbers_differ(name):
             assert read.reason.endswith("are those of ids") == are_ids, (n, n_values)
 
 
+def test_categories_of_arrow_are_categories_whatever_their_words():
+    sentences = [f"so many words {i}" for i in range(N - N // 4)] + ["so few"] * (N // 4)
+    for words, read_as in (
+        (sentences, "text"),
+        (pa.array(sentences).dictionary_encode(), "category"),
+    ):
+        samples, _ = da.load(pa.table({"u": VALUES, "c": words, "y": LABELS}))
+        assert samples.columns[1].read_as == read_as
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_names_made_of_digits_are_not_lost_as_missing_numbers(tmp_path, suffix):
     codes = [f"{85000 + 7 * i}" for i in range(N - 2)] + ["85123A", "M3"]

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import datassay as da
 from datassay.data.assemble import one_set
@@ -20,7 +21,8 @@ CODES, LONG = np.arange(N) % 3, np.arange(N) // 20
 WORDS = np.array(["no", "yes", "or"])[CODES]
 GROUPS = np.random.default_rng(1).integers(0, 12, N)
 DAYS = np.datetime64("2024-01-01") + np.random.default_rng(2).permutation(N) // 2
-NAMES = ("x", "y", "ids", "source", "trusted", "groups", "kind", "class_names", "feature_names")
+NAMES = ("x", "y", "ids", "source", "trusted", "groups", "kind", "class_names", "feature_names",
+         "columns")  # fmt: skip
 
 
 def loaded(x=X, y=WORDS, **settings):
@@ -97,6 +99,15 @@ CASES = {
     "arguments": of_arguments,
     "texts": of_texts,
 }
+
+
+def test_inputs_that_are_refused_reach_no_network():
+    coding = Coding(lambda *_: pytest.fail("asked"), is_own=True, is_training=True)
+    for x in (X[:, 0], X.astype(str)):
+        with pytest.raises(DataError, match="x must"):
+            one_set(Source("data", SourcePart(x, CODES)), None, coding)
+
+
 test_how_samples_are_split_stays = frozen_test("splits.json", CASES)
 
 if __name__ == "__main__":

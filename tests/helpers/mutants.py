@@ -85,6 +85,7 @@ AREAS = {area: tests for group in GROUPS.values() for area, tests in group.items
 # Changes that change nothing: the file and what a line of it becomes (what it was, where that is
 # "pass" or "if False:"), with the reason.
 _CLOSE, _AT_ONCE = "more features are looked at closely", "how many are computed at once"
+_RESHAPED = "any negative number stands for the size that fits"
 _WHOLE = "else the whole journal is read, with the same end"
 EQUIVALENT = {
     ("data/tables/numeric.py", "bound = 2 * (largest * 2.0**-24 + 2.0**(149)) * "
@@ -94,6 +95,9 @@ EQUIVALENT = {
     ("data/tables/numeric.py", "width = max(2, _BLOCK // len(x))"): _AT_ONCE,
     ("data/tables/numerals.py", "signs = np.array([t.sign if t else 1 for t in templates])"
      "[template_idx[is_read]]"): "what has no template is not read",
+    ("data/tables/leaks.py", "np.add.at(rates, (self.y[among], predicted), 2.0)"):
+     "they are divided by their sums",
+    ("data/tables/numeric.py", "vectors = flat.reshape(len(values), -2)"): _RESHAPED,
     ("data/tables/leaks.py", "f1 = 3 * counts / (1 + counts.sum(1, keepdims=True))"):
      "only their order counts",
     ("train/folds.py", "order = np.lexsort((*flat.T, *x.T[::(1)]))"): "another order of its own",

@@ -118,8 +118,7 @@ def of_leaks(seed, target):
     y, tell = np.array(["low", "mid", "high"])[codes], codes
     if target != "class":
         y = tell = np.exp(codes + rng.normal(size=n))
-    if target == "quantity from 0":
-        y -= y.min()
+        y -= {"quantity from 0": y.min(), "quantity around 0": 1.0}.get(target, 0.0)
     rank, parts = tell.argsort(kind="stable").argsort(), rng.uniform(0.2, 0.8, n)
     words = np.array([*"abcdefgh"])
     columns = {
@@ -132,6 +131,8 @@ def of_leaks(seed, target):
     }  # fmt: skip
     some = {"p": parts * tell, "q": (1 - parts) * tell, "r": rng.normal(size=n)}
     some |= {"b": (codes + 1) % 2, "s": codes // 2}
+    off = np.where(rng.random(n) < 0.04, rng.permutation(codes), codes)
+    columns["loose text"] = [f"{code} then {i}" for i, code in enumerate(off)]
 
     def read(columns):
         arrays = {name: pa.chunked_array([np.asarray(v)]) for name, v in columns.items()}
@@ -162,6 +163,10 @@ CASES = {
     "types kept": lambda: reads(of_types(), keep=("c",)),
     "widths": lambda: [_most_columns(read) for read in reads(of_types()) if not read.problem],
     "words": lambda: reads(of_words()),
+    "words in several ways of writing": lambda: reads(
+        pa.chunked_array([["1,5", "2,5", "3,5", "4,5"] * 4 + ["1'000.5"] * k + ["x"] * (4 - k)])
+        for k in (1, 2, 4)
+    ),
     "words as texts": lambda: reads(of_words()[-2:], text=("c",)),
     "ids": of_ids,
     "a table": partial(of_table, 0),
@@ -169,6 +174,7 @@ CASES = {
     "leaks of classes": partial(of_leaks, 0, "class"),
     "leaks of a quantity": partial(of_leaks, 1, "quantity"),
     "leaks of a quantity from 0": partial(of_leaks, 2, "quantity from 0"),
+    "leaks of a quantity around 0": partial(of_leaks, 1, "quantity around 0"),
 }  # fmt: skip
 test_what_columns_are_read_as_stays = frozen_test("tables.json", CASES)
 

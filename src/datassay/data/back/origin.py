@@ -29,7 +29,7 @@ class Origin:
 
     inputs: dict[str, Any]
     digest: str
-    noise: float = 0.0
+    noise: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for summary.json."""
