@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from datassay.score.index.identity import (
     objective_of,
     positions_of,
 )
+from datassay.score.influence.trained_network import TrainedNetwork
 from helpers.by_block import gauss_newton, losses, slopes
 from helpers.counted import counted
 
@@ -96,6 +98,13 @@ def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch)
     np.testing.assert_array_equal(few.top.raising, effects.top.raising)
 
 
+def test_how_many_of_the_largest_is_a_whole_number_from_1(made):
+    *_, new, ix = made
+    for top in (0, -1):
+        with pytest.raises(SettingError, match="top must"):
+            ix.query(new, top=top)
+
+
 @pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("n_bytes", [16, 32, 128, 2**20])
 def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch, fast, n_bytes):
@@ -141,6 +150,10 @@ def test_a_loss_is_rebuilt_from_what_is_stored_of_it(settings):
     loss = Objective("bce", **settings)
     stored = json.loads(json.dumps(describe_loss(loss)))
     assert repr(objective_of(stored, "auto", "ix")) == repr(loss)
+    assert repr(objective_of(stored, "bce", "ix")) == repr(loss)
+    for other in ("mse", "cross_entropy", nn.MSELoss(), own_loss):
+        with pytest.raises(SettingError, match="was asked with another"):
+            objective_of(stored, other, "ix")
     others = [Objective("bce"), Objective("mse"), *(Objective("bce", **s) for s in OTHER_LOSSES)]
     assert all((describe_loss(other) == stored) == (repr(other) == repr(loss)) for other in others)
 
@@ -162,6 +175,30 @@ def test_what_a_call_reports_goes_to_its_end(tmp_path, monkeypatch):
     ):
         assert counted(call, *arguments)[1] == queries | further
     assert counted(ix.append, new)[1] == {f"append to {ix.segments[0].store.location}": (2, 30)}
+
+
+def test_a_temporary_folder_goes_where_it_fails_and_parts_draw_with_seeds_that_follow(
+    tmp_path, monkeypatch
+):
+    model, train, _ = trained()
+    roots, seeds = TrainedNetwork.roots, []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(curvature, "SMALLEST_PART", 20)
+
+    def noted_roots(self, seed, step):
+        seeds.append(seed)
+        return roots(self, seed, step)
+
+    monkeypatch.setattr(TrainedNetwork, "roots", noted_roots)
+
+    def dies(step, done, total):
+        if step == "keep gradients":
+            assert [*tmp_path.iterdir()]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        da.index(model, train, seed=5, curvature="blocks", progress=dies)
+    assert not [*tmp_path.iterdir()] and seeds == [5, 6, 7]
 
 
 def test_ids_of_groups_that_are_unknown_are_named_up_to_three():
@@ -426,7 +463,9 @@ def test_damage_is_told(tmp_path, folder):
 
 def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_path):
     model, train, new = trained()
-    da.index(model, train, tmp_path / "ix").append(new).append((new.x + 1, new.y))
+    ix = da.index(model, train, tmp_path / "ix").append(new)
+    shutil.copytree(tmp_path / "ix" / "parts", tmp_path / "noted")
+    ix.append((new.x + 1, new.y))
     assert len(da.open_index(tmp_path / "ix", model)) == 120
     for gone in ("rows-1", "rows-2", "rows-1/digests/c", "rows-0", "parts"):
         less = tmp_path / gone.replace("/", "-")
@@ -436,6 +475,9 @@ def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_pat
             da.open_index(less, model)
     da.index(model, train, tmp_path / "parts")
     assert len(da.open_index(tmp_path / "parts", model)) == 120
+    shutil.rmtree(tmp_path / "parts" / "parts")
+    shutil.move(tmp_path / "noted", tmp_path / "parts" / "parts")  # as before the last was noted
+    assert len(da.open_index(tmp_path / "parts", model)) == 90
     unfit = da.open_index(tmp_path / "parts", model)
     unfit.manifest = unfit.manifest | {"blocks": unfit.manifest["blocks"][:1]}
     with pytest.raises(DataError, match=r"the curvature of .* is not"):
