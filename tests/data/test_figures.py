@@ -68,6 +68,7 @@ def of_arguments():
         {"x": X[:1], "y": WORDS[:1]}, {"x": X[:2], "y": WORDS[:2]},
         {"x": X[[0, 0]], "y": WORDS[:2], "val_fraction": 0}, {"x": X[:3], "y": X[:3, 0]},
         {"x": X[:3], "y": X[:3, 0], "val_fraction": 0.34}, {"x": X[:6], "y": WORDS[:6]},
+        {"x": whole[:, :0]},
     ]  # fmt: skip
     return [loaded(**settings) for settings in each]
 

@@ -100,6 +100,7 @@ EQUIVALENT = {
     ("data/tables/numeric.py", "vectors = flat.reshape(len(values), -2)"): _RESHAPED,
     ("data/tables/leaks.py", "f1 = 3 * counts / (1 + counts.sum(1, keepdims=True))"):
      "only their order counts",
+    ("data/assemble.py", "width = x.shape[1] if x.ndim == 2 else -2"): "no number of names either",
     ("train/folds.py", "order = np.lexsort((*flat.T, *x.T[::(1)]))"): "another order of its own",
     ("score/labels/ridge.py", "for group in members.split(max(2, PANEL_VALUES // n_values)):"):
      _AT_ONCE,

@@ -3,6 +3,7 @@
 PYTHONPATH=src:tests python tests/data/tables/test_figures.py    # writes it anew
 """
 
+import itertools
 from functools import partial
 
 import numpy as np
@@ -139,7 +140,10 @@ def of_leaks(seed, target):
         return [c for name, v in arrays.items() for c in reads([v], name, keep=(name,))]
 
     alone = [find_leaks([column], y, None) for column in read(columns | some)]
-    pairs = read(some), read(some)[:3]
+    pairs = [read(some), read(some)[:3]]
+    for off in () if target == "class" else (0.008, 0.0115, 0.02):
+        step = np.quantile(np.abs(y - np.median(y)), 0.85)
+        pairs.append(read(some | {"p": some["p"] + off * step * rng.uniform(-1, 1, n)}))
     return alone, [find_leaks(pair, y, None) for pair in pairs], find_leaks(pairs[0], y[:49], None)
 
 
@@ -152,6 +156,10 @@ CASES = {
     "forms as quantities": lambda: reads(map(written, FORMS[:30]), target="c", task="regression"),
     "forms as classes": lambda: reads(
         (written(f, n=60, n_distinct=d) for f in FORMS[:12] for d in (19, 20, 21)), target="c"
+    ),
+    "dates in two ways": lambda: reads(
+        pa.chunked_array([written(form, n=12).chunk(0), written(other, n=8).chunk(0)])
+        for form, other in itertools.pairwise(FORMS[34:48])
     ),
     "strays": lambda: reads(
         written(form, k, stray) for form in ("{},5", "{}", "{} km", "2024-01-1{}", "1{}:30")

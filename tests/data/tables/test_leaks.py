@@ -8,6 +8,7 @@ import pytest
 from sklearn import datasets
 
 import datassay as da
+from datassay.data.tables.leaks import _Classes
 
 FIFTHS = 0.2, 0.4, 0.6, 0.8
 
@@ -41,6 +42,21 @@ def test_a_number_or_code_that_gives_the_class_is_a_leak(n, k, rare):
     assert told(names, leak=codes + rng.uniform(0, 0.5, n)) == ["leak"]
     assert told(names, leak=order[codes] + rng.uniform(0, 0.5, n)) == ["leak"]
     assert told(names, leak=[f"g{c}" for c in order[codes]]) == ["leak"]
+
+
+def test_classes_are_separate_where_each_is_far_from_the_next():
+    """As many as there are, in any order: by the gap between each two neighbours."""
+    rng = np.random.default_rng(0)
+    for k in (2, 3, 4):
+        classes = _Classes(np.repeat(np.arange(k), 40))
+        label = classes.y
+        for near in (None, *range(k - 1)):  # which two lie as near as they are wide, or overlap
+            for by in (0.9, 0.1, -0.2) if near is not None else (0.0,):
+                start = 5.0 * np.arange(k)
+                if near is not None:
+                    start[near + 1 :] -= 4 - by
+                x = rng.permutation(start)[label] + rng.uniform(0, 1, len(label))
+                assert classes._are_separate(x, np.inf) == (near is None or by == 0.9)
 
 
 def test_words_dates_and_pairs_of_columns_leak_too():
