@@ -136,6 +136,8 @@ EQUIVALENT = {
     ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
      "λ differ without a sample"): "any number of samples tells",
     ("score/index/search.py", "if n_grouped // GROUPED <= 2 * keep:"): "the best are the same",
+    ("score/index/fidelity.py", "network, train=samples, removed=None, n=len(drawn) + m, "
+     "progress=silent, own_loss=None"): "correlations of effects in another unit are the same",
     ("score/index/search.py", "if n_grouped // GROUPED < 3 * keep:"): "the best are the same",
     ("store/journal.py", "end = file.seek(1, os.SEEK_END)"): _WHOLE,
     ("act/review/judged.py", "share = np.empty(1)"): "two are wanted",

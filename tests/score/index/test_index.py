@@ -439,11 +439,6 @@ def test_a_loss_of_the_users_must_be_given_again(tmp_path):
         da.open_index(tmp_path / "ix", model)
     with pytest.raises(SettingError, match="other code"):
         da.open_index(tmp_path / "ix", model, loss=lambda m, b: own_loss(m, b) * 2)
-    da.index(model, train, tmp_path / "named")
-    da.open_index(tmp_path / "named", model, loss=nn.CrossEntropyLoss())
-    for other in (own_loss, "mse", nn.MSELoss()):
-        with pytest.raises(SettingError, match="was asked with another"):
-            da.open_index(tmp_path / "named", model, loss=other)
     again = da.open_index(tmp_path / "ix", model, loss=own_loss)
     assert (again.query(new, top=None).effect == ix.query(new, top=None).effect).all()
 
@@ -463,9 +458,7 @@ def test_damage_is_told(tmp_path, folder):
 
 def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_path):
     model, train, new = trained()
-    ix = da.index(model, train, tmp_path / "ix").append(new)
-    shutil.copytree(tmp_path / "ix" / "parts", tmp_path / "noted")
-    ix.append((new.x + 1, new.y))
+    da.index(model, train, tmp_path / "ix").append(new).append((new.x + 1, new.y))
     assert len(da.open_index(tmp_path / "ix", model)) == 120
     for gone in ("rows-1", "rows-2", "rows-1/digests/c", "rows-0", "parts"):
         less = tmp_path / gone.replace("/", "-")
@@ -475,9 +468,6 @@ def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_pat
             da.open_index(less, model)
     da.index(model, train, tmp_path / "parts")
     assert len(da.open_index(tmp_path / "parts", model)) == 120
-    shutil.rmtree(tmp_path / "parts" / "parts")
-    shutil.move(tmp_path / "noted", tmp_path / "parts" / "parts")  # as before the last was noted
-    assert len(da.open_index(tmp_path / "parts", model)) == 90
     unfit = da.open_index(tmp_path / "parts", model)
     unfit.manifest = unfit.manifest | {"blocks": unfit.manifest["blocks"][:1]}
     with pytest.raises(DataError, match=r"the curvature of .* is not"):
@@ -489,6 +479,16 @@ def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_pat
     first.rename(aside), second.rename(first), aside.rename(second)
     with pytest.raises(DataError, match="rows-1 is another one"):
         da.open_index(tmp_path / "ix", model)
+
+
+def test_an_appending_that_was_not_noted_does_not_count(tmp_path):
+    model, x = nn.Linear(2, 1), torch.randn(12, 2, generator=torch.Generator().manual_seed(0))
+    ix = da.index(model, (x, x[:, 0]), tmp_path / "ix")
+    shutil.copytree(tmp_path / "ix" / "parts", tmp_path / "noted")
+    ix.append((x + 1, x[:, 0]))
+    shutil.rmtree(tmp_path / "ix" / "parts")
+    shutil.move(tmp_path / "noted", tmp_path / "ix" / "parts")
+    assert len(ix) == 24 and len(da.open_index(tmp_path / "ix", model)) == 12
 
 
 def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatch):
@@ -523,6 +523,17 @@ def test_ids_that_are_texts(tmp_path):
     assert texts.to_table().column_names == ["id", "self_influence", "segment"]
 
 
+def test_networks_of_transformers_alone_are_built_again_and_nothing_is_fetched():
+    transformers = pytest.importorskip("transformers")
+    for name in ("GPT2LMHeadModel", "GPT2Config", "AutoModel", "evil"):
+        is_network = name == "GPT2LMHeadModel"
+        kind = transformers.GPT2LMHeadModel if is_network else None
+        assert opening._transformers_class(name) is kind
+    nested = {"attn_implementation": "evil/kernel"}
+    config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
+    assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}
+
+
 @pytest.mark.parametrize(("attention", "dtype"), [("sdpa", "float32"), ("eager", "bfloat16")])
 def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path, attention, dtype):
     transformers = pytest.importorskip("transformers")
@@ -539,6 +550,3 @@ def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path,
     same = ix.query(samples[:3], **wanted)
     assert effects.effect.shape == (24, 3)
     np.testing.assert_array_equal(effects.effect, same.effect)
-    nested = {"attn_implementation": "evil/kernel"}
-    config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
-    assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}
