@@ -46,6 +46,7 @@ def digits():
 @pytest.fixture(autouse=True)
 def let_pretend(monkeypatch):
     monkeypatch.setattr("datassay.collect.collection.check_device", lambda device: device)
+    monkeypatch.setattr("datassay.score.influence.linearized.training.STEPS", 10)
 
 
 def seeded(*layers: Callable[[], nn.Module]) -> nn.Module:
@@ -103,6 +104,13 @@ def ask_index(model, data, others, folder, **settings):
     return [*before, opened.query(others, top=5), opened.self_influence]
 
 
+def choose_damping(queries, **on):
+    samples = da.load("digits")[0].subset(np.arange(80))
+    result = da.influence(linear(), samples, queries, **on)
+    assert "chosen" in result.method
+    return result
+
+
 def fit_curve(net, a, b):
     rankings = {"rising": np.arange(60)}
     return act.removal_curve([net] * 2, a, b, rankings, fractions=(0.1, 0.3), recipe=SHORT, seed=0)
@@ -122,9 +130,10 @@ BY_NAME = {
     "blocks": lambda a, b, on: da.influence(dense(), a, b, curvature="blocks", **on),
     "ekfac": lambda a, b, on: da.influence(convolution(), a, b, curvature="ekfac", **on),
     "whole": lambda a, b, on: da.influence(linear(), a, b, curvature="whole", **on),
+    "chosen": lambda a, b, on: choose_damping(b, **on),
     "tracin": lambda a, b, on: da.influence(dense(), a, b, method="tracin", top=5, **on),
     "text": lambda a, b, on: (
-        da.lm.influence(gpt(), tiny.tokenizer(), tiny.sentences(6), **SENTENCE, **on).effect
+        da.lm.influence(gpt(), tiny.tokenizer(), tiny.sentences(3), **SENTENCE, **on).effect
     ),
 }
 # Of those that compute where the network is.

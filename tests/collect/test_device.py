@@ -35,9 +35,10 @@ def close(found, expected, tolerance):
 
 @on_each
 @pytest.mark.parametrize(
-    "settings", [{}, {"projection": 12}, {"projection": 12, "projection_kind": "sparse_sign"}]
-)
-@pytest.mark.parametrize("convolution", [False, True])
+    ("settings", "convolution"),
+    [({}, True), ({"projection": 12}, False),
+     ({"projection": 12, "projection_kind": "sparse_sign"}, True)],
+)  # fmt: skip
 def test_scores(device, settings, convolution, monkeypatch, tmp_path):
     """Features (projected) and a kernel (exact), through a store, to every score of the pass."""
     monkeypatch.setattr(form_module, "LARGEST_EIGENPROBLEM", 40)

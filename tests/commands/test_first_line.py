@@ -88,6 +88,7 @@ def test_ids_that_were_found_lead_to_the_corrected_data(here):
     assert Path("numbered/churn.csv").read_text() == Path("clean/churn.csv").read_text()
 
 
+@pytest.mark.slow
 def test_a_page_of_other_data_is_replaced_only_where_asked(here):
     write_churn("churn.csv")
     Path("other").mkdir()

@@ -152,7 +152,12 @@ def test_what_is_printed_can_be_typed(root, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command", ["score --model linear", "weigh --seeds 2", "check --model linear"]
+    "command",
+    [
+        "weigh --seeds 2",
+        pytest.param("score --model linear", marks=pytest.mark.slow),
+        pytest.param("check --model linear", marks=pytest.mark.slow),
+    ],
 )
 def test_what_an_error_tells_to_add_can_be_added(command, tmp_path, monkeypatch):
     """Without a target, without a condition, to the folder of other data: until it runs."""

@@ -3,6 +3,7 @@
 import logging
 
 import pyarrow.parquet as pq
+import pytest
 
 from datassay.act.remove import removal_curve
 from datassay.commands.run import job
@@ -15,6 +16,7 @@ def scores(out):
     return pq.read_table(out / "scores.parquet").to_pydict()
 
 
+@pytest.mark.slow
 def test_a_second_run_finds_everything_and_mends_the_rest(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(job, "act_table", lambda *_: None)  # of which nothing is stored
     kept = [*RUN, "--store", tmp_path / "kept", "--out"]

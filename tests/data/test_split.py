@@ -71,6 +71,7 @@ def test_a_class_that_would_leave_training_is_refused():
             da.load((np.arange(102.0)[:, None], y), val_fraction=0.97, seed=seed)
 
 
+@pytest.mark.slow
 def test_numbers_made_of_categories_are_held_once(tmp_path):
     # 300 columns x 20 000 rows took 9 times the file: x whole, and once more in its two parts.
     n, draw = 1500, np.random.default_rng(0)

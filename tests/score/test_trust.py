@@ -157,7 +157,7 @@ def test_what_is_refused(checked, scores, message):
         trust_check(checked[0], scores)
 
 
-@pytest.mark.parametrize("data", ["iris", "diabetes"])
+@pytest.mark.parametrize("data", [pytest.param("iris", marks=pytest.mark.slow), "diabetes"])
 def test_the_standard_scores_fit_their_samples(data):
     train, val = da.load(data)
     scores = standard_scores(

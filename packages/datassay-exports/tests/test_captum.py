@@ -1,6 +1,7 @@
 """Our effects as captum's data influence, where captum is installed."""
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -8,6 +9,7 @@ from torch.utils.data import TensorDataset
 import datassay as da
 
 
+@pytest.mark.slow
 def test_scores_are_what_each_sample_takes_off_the_loss(adapter):
     influence = adapter("captum", "captum.influence").Influence
     torch.manual_seed(0)

@@ -47,6 +47,7 @@ def test_the_users_own_network_and_the_same_again_from_the_store(tmp_path):
     assert "updates of all samples" in summary(tmp_path / "b")["facts"]["Training"]
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_predicted_is_not_trusted(tmp_path):
     result = succeed("bench", "wine", *SHORT, "--lr", 3, "--out", tmp_path)
     table = columns(tmp_path / "bench.parquet")

@@ -63,7 +63,10 @@ def annotated(tasks, labels):
     return tasks
 
 
-@pytest.mark.parametrize("name", ["images", "photos", "texts", "table", "numbers"])
+@pytest.mark.parametrize(
+    "name",
+    ["images", pytest.param("photos", marks=pytest.mark.slow), "texts", "table", "numbers"],
+)
 def test_label_studio_shows_every_kind_and_its_export_is_read_back(tmp_path, name):
     printed = export(runs() / name, "label-studio", tmp_path / "out", "--top", 7).stdout
     tasks = json.loads((tmp_path / "out" / "tasks.json").read_text())

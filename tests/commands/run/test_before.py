@@ -56,6 +56,7 @@ def data(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_table_is_judged_by_fifths(data, tmp_path):
     before = ("--before", data / "first", "--curve-seeds", 2)
     result = succeed("run", data / "clean", *FAST, *before, "--out", tmp_path / "second")
@@ -81,6 +82,7 @@ def test_a_table_is_judged_by_fifths(data, tmp_path):
     assert page.index('id="before"') < page.index('id="review"')
 
 
+@pytest.mark.slow
 def test_a_review_is_measured_with_the_model_that_the_page_before_names(
     data, tmp_path, monkeypatch
 ):

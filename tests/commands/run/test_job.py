@@ -178,6 +178,7 @@ def test_each_sample_is_asked_about_with_its_likest(noisy, findings):
     np.testing.assert_allclose(pairs.joint[:5], expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_trained_networks_explained_instead_change_no_other_bit_and_scores_show_first(
     noisy, findings
 ):

@@ -161,7 +161,7 @@ def test_a_budget_trains_fewer_networks_and_says_so(monkeypatch):
     assert affordable_networks(work, train, val, needed) == 1
 
 
-@pytest.mark.parametrize("held_out", [True, False])
+@pytest.mark.parametrize("held_out", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_every_network_that_is_trained_is_counted(held_out, monkeypatch):
     train, val = da.load("digits")
     train = da.add_label_noise(train.subset(np.arange(100)), 0.15)

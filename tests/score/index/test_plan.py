@@ -111,7 +111,7 @@ def test_the_curvature_is_fitted_to_so_many_at_most_in_parts_that_are_kept(monke
     assert whole.passes - plan.passes == 40 * 2 * 3
     asked = []
     monkeypatch.setattr(
-        planning, "exact_rule", lambda by, n, *_: asked.append(n) or (lambda _: False)
+        planning, "index_exact_rule", lambda by, n, *_: asked.append(n) or (lambda _: False)
     )
     index_plan(model, train)
     assert asked == [60]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from torch import nn
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.processes import engine_named
 from datassay.collect.fingerprint import machine_fingerprint
+from datassay.collect.gradients.blocks import Block
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -59,8 +60,14 @@ from datassay.store.digests import digest_of_values
 from datassay.store.location import normal
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
-# That exact blocks may take together: minutes, since an index is made once.
-MOST_OPERATIONS = 1e13
+# That exact blocks may take together, for each sample that curvature is fitted to: minutes for
+# MOST_FITTED, since an index is made once, and no more than the rest for few.
+OPERATIONS_PER_SAMPLE = 6e8
+
+
+def index_exact_rule(curvature: str, n: int, blocks: list[Block]) -> Callable[[Block], bool]:
+    """Return the rule that says which Hessians of an index are exact, fitted to n samples."""
+    return exact_rule(curvature, n, blocks, OPERATIONS_PER_SAMPLE * n)
 
 
 @checks_arguments
@@ -94,7 +101,7 @@ def index(
             temporary folder that goes with the index, to ask one network many things.
         loss: as in `influence`, like those up to `parameters`.
         curvature: "auto", "blocks" or "ekfac"; "auto" makes more blocks exact than `influence`
-            does, since an index is made once.
+            does where samples are thousands, since an index is made once, and fewer of a hundred.
         damping: relative to each block's mean eigenvalue; "auto" as there where none is chosen by
             training again: an index chooses none.
         temperature: of the loss of classes; "auto" is 2 of effects, 1 of `self_influence`.
@@ -160,7 +167,7 @@ def index(
         "seed": seed,
     }
     blocks = network.per_sample.blocks
-    exact = exact_rule(curvature, min(network.n, MOST_FITTED), blocks, MOST_OPERATIONS)
+    exact = index_exact_rule(curvature, min(network.n, MOST_FITTED), blocks)
     check_curvature_memory(blocks, exact)
     small = frozenset(b.name for b in blocks if exact(b))
     shift = penalties(blocks, network.n, exact, damping, weight_decay)

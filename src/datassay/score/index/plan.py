@@ -17,7 +17,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.plan import EIGEN_WORK, BlockPlan, seconds_of, time_call
 from datassay.progress import silent
 from datassay.results import result
-from datassay.score.index.build import MOST_OPERATIONS, check_settings
+from datassay.score.index.build import check_settings, index_exact_rule
 from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import check_gradients, choose_sketch, encode_by
 from datassay.score.index.fidelity import N_QUERIES, N_SAMPLES, fidelity
@@ -35,7 +35,7 @@ from datassay.score.influence.block_basis import (
     kronecker_bases,
     square_sums,
 )
-from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, penalties
+from datassay.score.influence.exact_blocks import curvature_bytes, penalties
 from datassay.score.influence.first_order import measure_of
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.plan import blocks_of, held_bytes, kept_bytes, network_bytes
@@ -156,7 +156,7 @@ def index_plan(
     with_temperature(network, temperature)
     n_fitted = min(network.n, MOST_FITTED)
     blocks = network.per_sample.blocks
-    exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)
+    exact = index_exact_rule(curvature, n_fitted, blocks)
     shift = penalties(blocks, network.n, exact, damping, weight_decay)
     sides = [[b.size] if exact(b) else [s for s in b.shape if 1 < s <= LARGEST_SIDE]
              for b in blocks]  # fmt: skip

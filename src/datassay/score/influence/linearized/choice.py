@@ -73,7 +73,7 @@ def choose(
     shares = torch.cat([counts[None], members]).to(f)
     shares = shares / shares.sum(1, keepdim=True)
     training_loss = replace(network.loss, temperature=1.0)
-    outputs = retrain(Runs(jacobian.flatten(0, 1), f, y, shares, training_loss))
+    outputs = retrain(Runs(jacobian.flatten(0, 1), f, y, shares[:1], training_loss), shares[1:])
     if outputs is None:
         return None
     targets = nn.functional.one_hot(y.clamp_min(0), f.shape[1]).to(f)

@@ -1,12 +1,16 @@
 """The network as a linear one around its trained weights, trained again from 0.
 
 f(x) = J(x) u, from u = 0 until its outputs are nearest to those of the network. So trained it
-stands for the real training, whose optimiser, length and batches are not known.
+stands for the real training, whose optimiser, length and batches are not known: descent and Adam
+are tried with all samples, and halves are trained by the one that comes nearer, for as long.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count, islice
 
 import torch
 from jaxtyping import Float, Int
@@ -18,6 +22,8 @@ from datassay.collect.gradients.objective import Objective
 from datassay.collect.gradients.recording import Gradients
 from datassay.collect.layers import matrix
 from datassay.score.influence.trained_network import TrainedNetwork
+
+Training = Callable[["Runs"], Iterator[Float[Tensor, "runs n k"]]]
 
 STEPS = 250
 MOMENTUM = 0.9
@@ -78,13 +84,13 @@ def output_slopes(
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The linearised network, trained side by side on all samples and on halves.
+    """The linearised network, trained side by side on shares of the samples.
 
     Attributes:
         jacobian: of the outputs at the network's weights, one after the other.
         outputs: of the network.
         y: labels.
-        shares: of the samples in each run's mean loss; the first run's are all alike.
+        shares: of the samples in each run's mean loss.
         loss: of the training.
     """
 
@@ -94,98 +100,109 @@ class Runs:
     shares: Float[Tensor, "runs n"]
     loss: Objective
 
-    def outputs_at(self, weights: Float[Tensor, "p runs"]) -> Float[Tensor, "runs n k"]:
-        """Return the outputs of all runs."""
-        return (self.jacobian @ weights).view(*self.outputs.shape, -1).permute(2, 0, 1)
+    def split_outputs(self, columns: Float[Tensor, "nk runs"]) -> Float[Tensor, "runs n k"]:
+        """Return the outputs of each run."""
+        return columns.view(*self.outputs.shape, -1).permute(2, 0, 1)
 
-    def gradient(self, outputs: Float[Tensor, "runs n k"]) -> Float[Tensor, "p runs"]:
-        """Return the gradient of each run's loss by its weights."""
+    def slopes(self, outputs: Float[Tensor, "runs n k"]) -> Float[Tensor, "nk runs"]:
+        """Return the derivative of each run's loss by its outputs."""
         runs = len(outputs)
-        slopes = output_slopes(self.loss, outputs.flatten(0, 1), self.y.repeat(runs)).view_as(
-            outputs
-        )
-        slopes = slopes * self.shares[:runs, :, None]
-        return self.jacobian.T @ slopes.permute(1, 2, 0).flatten(0, 1)
+        slopes = output_slopes(self.loss, outputs.flatten(0, 1), self.y.repeat(runs))
+        weighted = slopes.view_as(outputs) * self.shares[:, :, None]
+        return weighted.permute(1, 2, 0).flatten(0, 1)
 
     def distance(self, outputs: Float[Tensor, "n k"]) -> float:
         """Return the share of the network's outputs that others miss; a constant is none."""
         difference = _centre(self.outputs - outputs).square().sum()
         return float(difference / _centre(self.outputs).square().sum())
 
-    def largest_curvature(self) -> float:
-        """Return a bound of the loss's curvature along any direction of weights."""
-        vector = self.jacobian.sum(0)
-        for _ in range(POWER_STEPS):
-            vector = self.jacobian.T @ (self.jacobian @ (vector / vector.norm()))
-        return 0.5 * float(vector.norm()) / len(self.y)
-
 
 def _centre(outputs: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
     return outputs - outputs.mean(1, keepdim=True)
 
 
-def retrain(runs: Runs) -> Float[Tensor, "halves n k"] | None:
-    """Train; return the outputs of the halves where all samples come nearest to the network."""
-    # None where no step comes nearer than the first weights. Adam's steps are such that outputs
-    # would be as far as the network's after ADAM_STEPS of one direction.
-    start = runs.jacobian.new_zeros(runs.jacobian.shape[1], len(runs.shares))
-    direction = runs.gradient(runs.outputs_at(start))[:, 0].sign()
+def retrain(runs: Runs, halves: Float[Tensor, "halves n"]) -> Float[Tensor, "halves n k"] | None:
+    """Train by what comes nearer to the network, for as many steps, on halves.
+
+    Args:
+        runs: one, of all samples.
+        halves: shares of the samples in each half's mean loss.
+
+    Returns:
+        Outputs of each half; None where no step comes nearer than the first weights.
+    """
+    descent = partial(_descend, lr=1 / _largest_curvature(runs))
+    # Adam's steps are such that outputs would be as far as the network's after ADAM_STEPS of one
+    # direction.
+    slopes = runs.slopes(torch.zeros_like(runs.outputs)[None])
+    direction = (runs.jacobian.T @ slopes).sign()
     stride = float(runs.outputs.norm() / (runs.jacobian @ direction).norm()) / ADAM_STEPS
-    ways = [
-        _follow(runs, _Descent(start, 1 / runs.largest_curvature())),
-        _follow(runs, _Adam(start, stride)),
-    ]
-    way = min(ways, key=lambda way: way[0])
-    if way[0] < 1:
-        return way[1]
-    return None
+    adam = partial(_adapt, lr=stride)
+    distance, step, training = min(
+        ((*_nearest_step(runs, training), training) for training in (descent, adam)),
+        key=lambda way: way[0],
+    )
+    if distance >= 1:
+        return None
+    return next(islice(training(replace(runs, shares=halves)), step - 1, None))
 
 
-@dataclass(slots=True)
-class _Descent:
-    """Descent with Nesterov's momentum; the first steps are short, as some trainings end there."""
-
-    weights: Float[Tensor, "p runs"]
-    lr: float
-    velocity: Tensor | float = 0.0
-
-    def step(self, count: int, gradient: Float[Tensor, "p runs"]) -> None:
-        momentum = min(MOMENTUM, count / (count + 3))
-        move = self.lr * min(1.0, 0.05 * (1 + count / 5)) * gradient
-        self.velocity = momentum * self.velocity - move
-        self.weights = self.weights + momentum * self.velocity - move
+def _largest_curvature(runs: Runs) -> float:
+    """Return a bound of the loss's curvature along any direction of weights."""
+    jacobian = runs.jacobian
+    vector = jacobian.sum(0)
+    for _ in range(POWER_STEPS):
+        vector = jacobian.T @ (jacobian @ (vector / vector.norm()))
+    return 0.5 * float(vector.norm()) / len(runs.y)
 
 
-@dataclass(slots=True)
-class _Adam:
-    """Adam, with its usual decays of moments."""
-
-    weights: Float[Tensor, "p runs"]
-    lr: float
-    mean: Tensor | float = 0.0
-    square: Tensor | float = 0.0
-
-    def step(self, count: int, gradient: Float[Tensor, "p runs"]) -> None:
-        self.mean = 0.9 * self.mean + 0.1 * gradient
-        self.square = 0.999 * self.square + 0.001 * gradient.square()
-        root = (self.square / (1 - 0.999**count)).sqrt() + torch.finfo(gradient.dtype).tiny
-        self.weights = self.weights - self.lr / (1 - 0.9**count) * self.mean / root
-
-
-def _follow(runs: Runs, optimizer: _Descent | _Adam) -> tuple[float, Float[Tensor, "halves n k"]]:
-    """Return the first run's least distance on the way, and the outputs of the others there."""
-    outputs = runs.outputs_at(optimizer.weights)
-    nearest_outputs = outputs
+def _nearest_step(runs: Runs, training: Training) -> tuple[float, int]:
+    """Return the least distance of the first run on the way, and after how many steps."""
     least_distance = 1.0
     nearest_step = 0
-    for step in range(1, STEPS + 1):
-        optimizer.step(step, runs.gradient(outputs))
-        outputs = runs.outputs_at(optimizer.weights)
+    for step, outputs in enumerate(training(runs), 1):
         distance = runs.distance(outputs[0])
         if distance < least_distance:
             least_distance = distance
             nearest_step = step
-            nearest_outputs = outputs
-        if not distance < FARTHEST or step > 1.3 * nearest_step + PATIENCE:
+        if not distance < FARTHEST or step > 1.3 * nearest_step + PATIENCE or step == STEPS:
             break
-    return least_distance, nearest_outputs[1:]
+    return least_distance, nearest_step
+
+
+def _descend(runs: Runs, lr: float) -> Iterator[Float[Tensor, "runs n k"]]:
+    """Yield outputs after each step of descent with Nesterov's momentum.
+
+    The first steps are short, as some trainings end there. A step of weights changes outputs by
+    J Jᵀ of the slopes, so that no weights are needed.
+    """
+    jacobian = runs.jacobian
+    kernel = None
+    if len(jacobian) < jacobian.shape[1]:
+        kernel = jacobian @ jacobian.T
+    outputs = jacobian.new_zeros(len(jacobian), len(runs.shares))
+    velocity = torch.zeros_like(outputs)
+    for step in count(1):
+        slopes = runs.slopes(runs.split_outputs(outputs))
+        if kernel is None:
+            change = jacobian @ (jacobian.T @ slopes)
+        else:
+            change = kernel @ slopes
+        momentum = min(MOMENTUM, step / (step + 3))
+        move = lr * min(1.0, 0.05 * (1 + step / 5)) * change
+        velocity = momentum * velocity - move
+        outputs = outputs + momentum * velocity - move
+        yield runs.split_outputs(outputs)
+
+
+def _adapt(runs: Runs, lr: float) -> Iterator[Float[Tensor, "runs n k"]]:
+    """Yield outputs after each step of Adam."""
+    jacobian = runs.jacobian
+    weights = jacobian.new_zeros(jacobian.shape[1], len(runs.shares))
+    outputs = torch.zeros_like(runs.outputs).expand(len(runs.shares), -1, -1)
+    adam = torch.optim.Adam([weights], lr, eps=torch.finfo(weights.dtype).tiny)
+    while True:
+        weights.grad = jacobian.T @ runs.slopes(outputs)
+        adam.step()
+        outputs = runs.split_outputs(jacobian @ weights)
+        yield outputs
