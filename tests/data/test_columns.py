@@ -77,10 +77,8 @@ def test_names_of_ids_are_left_out_where_most_of_their_numbers_differ(name):
 
 def test_categories_of_arrow_are_categories_whatever_their_words():
     sentences = [f"so many words {i}" for i in range(N - N // 4)] + ["so few"] * (N // 4)
-    for words, read_as in (
-        (sentences, "text"),
-        (pa.array(sentences).dictionary_encode(), "category"),
-    ):
+    coded = pa.array(sentences).dictionary_encode()
+    for words, read_as in ((sentences, "text"), (coded, "category")):
         samples, _ = da.load(pa.table({"u": VALUES, "c": words, "y": LABELS}))
         assert samples.columns[1].read_as == read_as
 

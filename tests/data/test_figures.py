@@ -73,14 +73,6 @@ def of_arguments():
     return [loaded(**settings) for settings in each]
 
 
-def of_texts():
-    """Why texts are no samples where nothing is split off."""
-    try:
-        return one_set(Source("data", SourcePart(np.array(["a b", "c d"]), np.array([0, 1]))))
-    except DataError as error:
-        return str(error)
-
-
 def of_outputs():
     """Samples whose labels are coded by how many outputs a network has."""
     sets = []
@@ -98,13 +90,12 @@ def of_outputs():
 CASES = {
     "outputs": of_outputs,
     "arguments": of_arguments,
-    "texts": of_texts,
 }
 
 
 def test_inputs_that_are_refused_reach_no_network():
     coding = Coding(lambda *_: pytest.fail("asked"), is_own=True, is_training=True)
-    for x in (X[:, 0], X.astype(str)):
+    for x in (X[:, 0], X.astype(str), X[:, 0].astype(str)):
         with pytest.raises(DataError, match="x must"):
             one_set(Source("data", SourcePart(x, CODES)), None, coding)
 

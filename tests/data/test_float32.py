@@ -66,9 +66,8 @@ def test_the_loss_by_its_definition_in_exact_fractions():
         change = [Fraction(float(np.float32(v))) - v for v in column.tolist()]
         middle, shift = sum(exact) / 50, sum(change) / 50
         largest = max(abs(c - shift) for c in change)
-        assert loss == pytest.approx(
-            float(largest) / (sum((v - middle) ** 2 for v in exact) / 50) ** 0.5, rel=1e-9
-        )
+        spread = (sum((v - middle) ** 2 for v in exact) / 50) ** 0.5
+        assert loss == pytest.approx(float(largest) / spread, rel=1e-9)
 
 
 def test_the_quick_bound_overlooks_nothing():

@@ -277,6 +277,8 @@ def test_a_contradiction_is_noticed():
          "is not shown to help: −4.5 to 4.0 points of accuracy (estimate 2.5)"),
         (("relabel", -0.012, -0.02, -0.004, "worse"), "costs 1.2 points of accuracy (0.4 to 2.0)"),
         (("relabel", -0.02, -0.04, -SHOWN, "worse"), "costs 2.0 points of accuracy (0.1 to 4.0)"),
+        (("relabel", -0.003, -0.01, 0.0, "no difference"),
+         "is not shown to help: −1.0 to 0.0 points of accuracy (estimate −0.3)"),
         (("relabel", -0.003, -0.01, 0.004, "no difference"),
          "is not shown to help: −1.0 to 0.4 points of accuracy (estimate −0.3)"),
     ],

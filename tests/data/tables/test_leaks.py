@@ -8,7 +8,9 @@ import pytest
 from sklearn import datasets
 
 import datassay as da
-from datassay.data.tables.leaks import _Classes
+from datassay.data.samples import Column
+from datassay.data.tables.leaks import _Classes, find_leaks
+from datassay.data.tables.read import ReadColumn
 
 FIFTHS = 0.2, 0.4, 0.6, 0.8
 
@@ -42,6 +44,13 @@ def test_a_number_or_code_that_gives_the_class_is_a_leak(n, k, rare):
     assert told(names, leak=codes + rng.uniform(0, 0.5, n)) == ["leak"]
     assert told(names, leak=order[codes] + rng.uniform(0, 0.5, n)) == ["leak"]
     assert told(names, leak=[f"g{c}" for c in order[codes]]) == ["leak"]
+
+
+def test_several_targets_are_not_told():
+    y = np.arange(100.0)
+    read = ReadColumn(Column("u", "number"), y)
+    for target in (y, y[:, None], np.stack([y, y], 1)):
+        assert len(find_leaks([read], target, None)) == (target.ndim == 1)
 
 
 def test_classes_are_separate_where_each_is_far_from_the_next():
@@ -104,6 +113,7 @@ def test_a_quantity_is_told_by_two_columns_of_which_it_is_the_sum_or_product(uni
     y = np.exp(rng.normal(size=300)) * unit
     part, noise = rng.uniform(0.2, 0.8, 300), rng.normal(1, 0.1, 300)
     assert told(y, p=part * y, q=(1 - part) * y) == ["p", "q"]
+    assert told(y, p=1e8 * part * y, q=(1 - part) * y) == ["p", "q"]
     assert told(y, p=part, q=y / part) == ["p", "q"]
     assert told(y, p=part * y, q=(1 - part) * y * noise) == []
 

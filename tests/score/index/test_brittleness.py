@@ -136,12 +136,3 @@ def test_retraining_settles_the_number_to_one_in_twenty(limit):
             else:
                 assert turns <= found <= max(turns, 1.06 * turns) and len(asked) < 20
                 assert found in asked and len(asked) == len(set(asked))
-
-
-def test_the_nearest_output_is_tried_first_and_samples_that_oppose_are_not_added():
-    outputs, queries = np.array([[3.0, 2.0, 2.9]]), object.__new__(Batches)  # not asked
-    effect = np.array([[0.06, 0.0, 0.0], [0.05, 0.0, 0.0], [-1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])
-    found = brittleness.brittleness(effect, outputs, queries, 0.99, None, lambda *_: None)
-    assert found.becomes.tolist() == [2] and found.removed[0].tolist() == [0, 1]
-    none = brittleness.brittleness(-abs(effect), outputs, queries, 0.99, None, lambda *_: None)
-    assert none.becomes.tolist() == [2] and none.size.tolist() == [0]

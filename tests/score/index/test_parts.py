@@ -39,7 +39,7 @@ def test_weights_are_those_of_the_least_squared_error(noise):
 
 
 @pytest.mark.parametrize("n_used", [0, 1, 3, 7])
-def test_coordinates_of_rows_that_a_batch_does_not_use_are_zeros(n_used):
+def test_rows_of_weights_that_a_batch_does_not_use_are_zeros(n_used):
     draw = torch.Generator().manual_seed(n_used)
     used = torch.randperm(7, generator=draw)[:n_used].sort().values
     dense = torch.zeros(4, 7, 3)
@@ -48,6 +48,11 @@ def test_coordinates_of_rows_that_a_batch_does_not_use_are_zeros(n_used):
     picked = encoding._pick(dense[:, used].flatten(1), used, idx, 3)
     assert picked.equal(dense.flatten(1)[:, idx])
     assert encoding._pick(dense.flatten(1), None, idx, 3).equal(picked)
+    inverse = torch.rand(7, 3, generator=draw)
+    coder = encoding.GradientEncoding({}, {"a": inverse}, {}, {}, Sketch(1, 1, 1, 0))
+    length = (dense.square() * inverse).sum((1, 2)).double()
+    for rows, which in ((dense[:, used], used), (dense, None)):
+        torch.testing.assert_close(coder._length("a", rows.flatten(1), which), length)
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])

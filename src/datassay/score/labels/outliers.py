@@ -122,7 +122,7 @@ def best_scale(
     outcome = _refine(targets, fit)
     size = float(targets.abs().median())
     is_positive = (targets > 0).double().mean() >= POSITIVE
-    if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not (is_positive and size > 0):
+    if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not is_positive:
         return outcome
     threshold = outcome.log_likelihood + GAIN
     for c in (share * size for share in BENDS):
