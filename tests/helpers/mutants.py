@@ -85,7 +85,6 @@ AREAS = {area: tests for group in GROUPS.values() for area, tests in group.items
 # Changes that change nothing: the file and what a line of it becomes (what it was, where that is
 # "pass" or "if False:"), with the reason.
 _CLOSE, _AT_ONCE = "more features are looked at closely", "how many are computed at once"
-_RESHAPED = "any negative number stands for the size that fits"
 _WHOLE = "else the whole journal is read, with the same end"
 EQUIVALENT = {
     ("data/tables/numeric.py", "bound = 2 * (largest * 2.0**-24 + 2.0**(149)) * "
@@ -95,7 +94,7 @@ EQUIVALENT = {
      "[template_idx[is_read]]"): "what has no template is not read",
     ("data/tables/leaks.py", "np.add.at(rates, (self.y[among], predicted), 2.0)"):
      "they are divided by their sums",
-    ("data/tables/numeric.py", "vectors = flat.reshape(len(values), -2)"): _RESHAPED,
+    ("data/tables/numeric.py", "vectors = flat.reshape(len(values), -2)"): "any size",
     ("data/tables/leaks.py", "f1 = 3 * counts / (1 + counts.sum(1, keepdims=True))"):
      "only their order counts",
     ("data/assemble.py", "width = x.shape[1] if x.ndim == 2 else -2"): "no number of names either",
@@ -153,6 +152,8 @@ EQUIVALENT = {
      "differences]"): "of no gain p is large",
     ("data/assemble.py", "return replace(replace(samples, x=x[:, :1]).subset(train_idx), "
      "x=x[: len(train_idx)]), val"): "another x takes its place",
+    ("score/labels/likelihood.py", "if loss(new_intercepts, log_p) <= loss_before or size < "
+     "SMALLEST_STEP:"): "halves of 1 are never 0.001",
     ("score/labels/outliers.py", "is_natural = is_bent and bool(p_wrong[stray].sum() <= FAR_PART * "
      "p_wrong.sum())"): "of sums of 0 the result is 0 either way",
     ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"

@@ -265,7 +265,7 @@ def test_when_all_are_looked_at_one_can_stop(n):
     assert rest.share_wrong == pytest.approx((rest.errors_found / n,) * 2)
     with pytest.raises(SettingError, match=r"lie in 0\.\.2; got \[?3"):
         remaining(judged, {**dict.fromkeys(range(n - 1), 1), n - 1: 3})
-    of_numbers = replace(judged, labels=np.full(n, -1), log_posterior=judged.log_posterior[:, :0])
+    of_numbers = replace(judged, labels=0 * judged.labels - 1, log_posterior=np.empty((n, 0), "f4"))
     with pytest.raises(SettingError, match=r"lie in 0\.\.1; got \[?2"):
         remaining(of_numbers, {0: 2})
 

@@ -144,7 +144,8 @@ def of_leaks(seed, target):
     for off in () if target == "class" else (0.008, 0.0115, 0.02):
         step = np.quantile(np.abs(y - np.median(y)), 0.85)
         pairs.append(read(some | {"p": some["p"] + off * step * rng.uniform(-1, 1, n)}))
-    return alone, [find_leaks(pair, y, None) for pair in pairs], find_leaks(pairs[0], y[:49], None)
+    none = [find_leaks(pairs[0], few, None) for few in (y[:49], np.stack([y, y], 1))]
+    return alone, [find_leaks(pair, y, None) for pair in pairs], none
 
 
 CASES = {

@@ -9,28 +9,13 @@ import pyarrow.parquet as parquet
 import pytest
 
 import datassay as da
-from datassay.data.tables import numerals
 from datassay.data.tables.numerals import number_of, number_word, number_words, numeral
-from datassay.data.tables.numeric import stray_words
 from datassay.errors import DataError
 
 N = 80
 RNG = np.random.default_rng(0)
 Y = ["yes", "no"] * (N // 2)
 U = [float(v) for v in RNG.normal(size=N)]
-
-
-def test_of_too_many_ways_of_writing_none_is_looked_for(monkeypatch):
-    words = pa.array([f"{'1' * k}.5 km" for k in range(1, 6)] * 4, pa.large_string())
-    for most, is_read in ((5, True), (4, False)):
-        monkeypatch.setattr(numerals, "_MOST_TEMPLATES", most)
-        assert number_words(words).is_mostly == is_read
-
-
-def test_long_words_are_shown_as_24_characters():
-    words = pa.array(["x" * 24, "y" * 25, "1"], pa.large_string())
-    text = stray_words(words, np.array([False, False, True]))
-    assert text == f"2 are none: '{'x' * 24}' (row 0), '{'y' * 23}…' (row 1)"
 
 
 def grouped(whole, mark):

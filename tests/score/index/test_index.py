@@ -175,9 +175,7 @@ def test_a_folder_goes_where_it_fails_and_each_part_draws_by_its_seed(tmp_path, 
 
     seeds, roots = [], TrainedNetwork.roots
     monkeypatch.setattr(
-        TrainedNetwork,
-        "roots",
-        lambda self, seed, step: seeds.append(seed) or roots(self, seed, step),
+        TrainedNetwork, "roots", lambda net, s, step: seeds.append(s) or roots(net, s, step)
     )
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(curvature, "SMALLEST_PART", 20)
@@ -243,8 +241,7 @@ def test_a_narrow_index_says_what_it_keeps(tmp_path):
     ix = da.index(model, train, tmp_path / "ix", bytes_per_sample=4)
     agreement = ix.fidelity
     assert agreement["low"] < agreement["mean"] < agreement["high"] <= 1
-    few = da.index(model, train.subset(np.arange(39)), tmp_path / "few")
-    assert few.fidelity is None and not few.warnings and few.appended == 0
+    assert ix.appended == 0
     thin = da.index(model, train, tmp_path / "thin", bytes_per_sample=1)
     assert "rows of 1 bytes follow" in thin.warnings[0]
 
@@ -316,8 +313,6 @@ def test_groups_are_the_sums_of_their_samples(made):
         ix.groups({"first": [1, 99]}, new)
     with pytest.raises(DataError, match="'none' is empty"):
         ix.groups({"none": []}, new)
-    with pytest.raises(DataError, match="must be new; the index has 3"):
-        ix.append(train.subset(np.array([3, 4])))
 
 
 def test_queries_of_a_class_that_the_network_does_not_have_are_refused(made):
@@ -459,9 +454,6 @@ def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_pat
     unfit.manifest = unfit.manifest | {"blocks": unfit.manifest["blocks"][:1]}
     with pytest.raises(DataError, match=r"the curvature of .* is not"):
         unfit.query(new)
-    shutil.rmtree(tmp_path / "parts" / "curvature")
-    with pytest.raises(DataError, match=r"the curvature of .* is not"):
-        da.open_index(tmp_path / "parts", model).query(new)
     first, second, aside = (tmp_path / "ix" / name for name in ("rows-1", "rows-2", "aside"))
     first.rename(aside), second.rename(first), aside.rename(second)
     with pytest.raises(DataError, match="rows-1 is another one"):
@@ -512,10 +504,8 @@ def test_ids_that_are_texts(tmp_path):
 
 def test_networks_of_transformers_alone_are_built_again_and_nothing_is_fetched():
     transformers = pytest.importorskip("transformers")
-    for name in ("GPT2LMHeadModel", "GPT2Config", "AutoModel", "evil"):
-        is_network = name == "GPT2LMHeadModel"
-        kind = transformers.GPT2LMHeadModel if is_network else None
-        assert opening._transformers_class(name) is kind
+    kinds = {"GPT2LMHeadModel": transformers.GPT2LMHeadModel, "GPT2Config": None, "evil": None}
+    assert {name: opening._transformers_class(name) for name in kinds} == kinds
     nested = {"attn_implementation": "evil/kernel"}
     config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
     assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}

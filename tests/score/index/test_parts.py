@@ -52,7 +52,8 @@ def test_rows_of_weights_that_a_batch_does_not_use_are_zeros(n_used):
     coder = encoding.GradientEncoding({}, {"a": inverse}, {}, {}, Sketch(1, 1, 1, 0))
     length = (dense.square() * inverse).sum((1, 2)).double()
     for rows, which in ((dense[:, used], used), (dense, None)):
-        torch.testing.assert_close(coder._length("a", rows.flatten(1), which), length)
+        found = coder._length("a", rows.flatten(1), which)
+        torch.testing.assert_close(found, length, rtol=1e-5, atol=0.0)
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -79,8 +80,7 @@ def test_as_many_are_compared_as_there_are_up_to_bounds(n, most, expected, monke
     torch.manual_seed(0)
     model, x = torch.nn.Linear(5, 1), torch.randn(n, 5)
     index = da.index(model, (x, x[:, 0] + torch.randn(n)), bytes_per_sample=2**10)
-    told = index.fidelity
-    assert (told and (told["queries"], told["samples"])) == expected
+    assert index.fidelity is expected or (*index.fidelity.values(),)[-2:] == expected
 
 
 def test_the_mean_correlation_by_hand():
@@ -89,10 +89,10 @@ def test_the_mean_correlation_by_hand():
     ours += 2 * exact
     exact[:, 6:], ours[:, 7] = 3.0, -1.0  # one constant: 0, both: 1
     each = [*(np.corrcoef(a, b)[0, 1] for a, b in zip(exact.T[:6], ours.T[:6], strict=True)), 0, 1]
-    told = fidelity._summary(exact, ours)
     half = 1.96 * np.std(each, ddof=1) / 8**0.5
     wanted = {"mean": np.mean(each), "low": np.mean(each) - half, "queries": 8, "samples": 30}
-    assert told == pytest.approx(wanted | {"high": min(1.0, np.mean(each) + half)})
+    wanted["high"] = min(1.0, np.mean(each) + half)
+    assert fidelity._summary(exact, ours) == pytest.approx(wanted)
     assert fidelity._summary(exact[:, :6], exact[:, :6])["high"] == 1
 
 

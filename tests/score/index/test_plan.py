@@ -38,12 +38,12 @@ def test_bytes_are_those_of_the_index(tmp_path, curvature, n_bytes):
     made = da.index(model, train, tmp_path / "ix", **settings)
     assert plan.n_samples == 700
     assert (plan.bytes_per_sample, plan.bits) == (made.bytes_per_sample, made.sketch.bits)
-    stores = made.segments[0].store, features_manifest(str(tmp_path / "ix" / "curvature"))
-    layout, arrays = stores[0].layout, stores[1]["free"]["arrays"]
-    chunk = len(stores[0].chunks) * layout.chunk  # of whole ones
-    assert plan.row_bytes == chunk * sum(bytes_of(*array) for array in layout.arrays.values())
-    arrays = [array for name, array in arrays.items() if not name.endswith(fitting.DAMPING)]
-    assert plan.curvature_bytes == sum(bytes_of(*array) for array in arrays)
+    store = made.segments[0].store
+    n = len(store.chunks) * store.layout.chunk  # of whole ones
+    assert plan.row_bytes == n * sum(bytes_of(*a) for a in store.layout.arrays.values())
+    arrays = features_manifest(str(tmp_path / "ix" / "curvature"))["free"]["arrays"]
+    kept = [bytes_of(*a) for name, a in arrays.items() if not name.endswith(fitting.DAMPING)]
+    assert plan.curvature_bytes == sum(kept)
     assert plan.to_table().num_rows == 2 and plan.bytes.sum() == plan.curvature_bytes
 
 
@@ -76,7 +76,6 @@ def test_seconds_by_hand(monkeypatch, curvature):
 
 
 def test_memory_by_hand(monkeypatch):
-    """Weights, gradients, and what is larger: the fit, or its bases beside the queries."""
     monkeypatch.setattr(planning, "network_bytes", lambda _: (1e3, 4, 1e4))
     monkeypatch.setattr(planning, "held_bytes", lambda _: 1e5)
     model, train = network_and_samples(100)
