@@ -195,7 +195,7 @@ def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
     assert abs(low + high - 400) <= 2 and 100 < high - low < 180  # as far below as above
     every = Outcomes(np.zeros(400), *(np.array([value]) for value in (1.0, 400.0, 1.0)))
     low, high = _interval_of_errors(every, 400, 5, 50, (0.0, 1.0), 0.9)
-    assert 350 < low <= high == 400
+    assert 200 < low < high == 400
 
 
 @pytest.mark.parametrize("n_reviewed", [8, 98])
