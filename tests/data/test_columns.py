@@ -75,6 +75,14 @@ def test_names_of_ids_are_left_out_where_most_of_their_numbers_differ(name):
             assert read.reason.endswith("are those of ids") == are_ids, (n, n_values)
 
 
+def test_categories_of_arrow_are_categories_whatever_their_words():
+    sentences = [f"so many words {i}" for i in range(N - N // 4)] + ["so few"] * (N // 4)
+    coded = pa.array(sentences).dictionary_encode()
+    for words, read_as in ((sentences, "text"), (coded, "category")):
+        samples, _ = da.load(pa.table({"u": VALUES, "c": words, "y": LABELS}))
+        assert samples.columns[1].read_as == read_as
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_names_made_of_digits_are_not_lost_as_missing_numbers(tmp_path, suffix):
     codes = [f"{85000 + 7 * i}" for i in range(N - 2)] + ["85123A", "M3"]
@@ -86,7 +94,7 @@ def test_names_made_of_digits_are_not_lost_as_missing_numbers(tmp_path, suffix):
 
 def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
     path = written(
-        tmp_path, "parquet", u=with_strays("x1", "?", "y2"), v=[{"a": 1.0}] * N,
+        tmp_path, "parquet", u=with_strays("x1", "?", f"y{2:024}"), v=[{"a": 1.0}] * N,
         w=[np.inf, *map(float, VALUES[1:])], y=LABELS,
     )  # fmt: skip
     with pytest.raises(DataError) as error:
@@ -94,7 +102,7 @@ def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
     text = str(error.value)
     assert "3 columns" in text and "\n" not in text
     for part in (
-        "2 are none: 'x1' (row 0), 'y2' (row 2)",
+        f"2 are none: 'x1' (row 0), 'y{'0' * 22}…' (row 2)",
         "'v' must hold numbers, booleans, dates or strings; it holds values of type struct<a: d",
         "'w' must be finite",
     ):

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import datassay as da
 from datassay.data.assemble import one_set
@@ -20,7 +21,8 @@ CODES, LONG = np.arange(N) % 3, np.arange(N) // 20
 WORDS = np.array(["no", "yes", "or"])[CODES]
 GROUPS = np.random.default_rng(1).integers(0, 12, N)
 DAYS = np.datetime64("2024-01-01") + np.random.default_rng(2).permutation(N) // 2
-NAMES = ("x", "y", "ids", "source", "trusted", "groups", "kind", "class_names", "feature_names")
+NAMES = ("x", "y", "ids", "source", "trusted", "groups", "kind", "class_names", "feature_names",
+         "columns")  # fmt: skip
 
 
 def loaded(x=X, y=WORDS, **settings):
@@ -66,16 +68,9 @@ def of_arguments():
         {"x": X[:1], "y": WORDS[:1]}, {"x": X[:2], "y": WORDS[:2]},
         {"x": X[[0, 0]], "y": WORDS[:2], "val_fraction": 0}, {"x": X[:3], "y": X[:3, 0]},
         {"x": X[:3], "y": X[:3, 0], "val_fraction": 0.34}, {"x": X[:6], "y": WORDS[:6]},
+        {"x": whole[:, :0]},
     ]  # fmt: skip
     return [loaded(**settings) for settings in each]
-
-
-def of_texts():
-    """Why texts are no samples where nothing is split off."""
-    try:
-        return one_set(Source("data", SourcePart(np.array(["a b", "c d"]), np.array([0, 1]))))
-    except DataError as error:
-        return str(error)
 
 
 def of_outputs():
@@ -95,8 +90,16 @@ def of_outputs():
 CASES = {
     "outputs": of_outputs,
     "arguments": of_arguments,
-    "texts": of_texts,
 }
+
+
+def test_inputs_that_are_refused_reach_no_network():
+    coding = Coding(lambda *_: pytest.fail("asked"), is_own=True, is_training=True)
+    for x in (X[:, 0], X.astype(str), X[:, 0].astype(str)):
+        with pytest.raises(DataError, match="x must"):
+            one_set(Source("data", SourcePart(x, CODES)), None, coding)
+
+
 test_how_samples_are_split_stays = frozen_test("splits.json", CASES)
 
 if __name__ == "__main__":

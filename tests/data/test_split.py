@@ -115,3 +115,7 @@ def test_samples_are_held_out_by_their_ids():
     assert train.ids.tolist() == list("bcdefghi")
     train, val = da.load((x, y), held_out=["3"], val_fraction=0.0)
     assert val.ids.tolist() == [3] and len(train) == 9
+    assert da.load((x, y), time=np.arange(10)[::-1], val_fraction=0.01)[1].ids.tolist() == [0]
+    for left in (0, 1):
+        with pytest.raises(DataError, match=f"at least 2 training samples are needed; got {left}"):
+            da.load((x, y), held_out=range(left, 10))

@@ -93,16 +93,28 @@ EQUIVALENT = {
     ("data/tables/numeric.py", "width = max(2, _BLOCK // len(x))"): _AT_ONCE,
     ("data/tables/numerals.py", "signs = np.array([t.sign if t else 1 for t in templates])"
      "[template_idx]"): "what has no template is not read",
+    ("data/tables/leaks.py", "np.add.at(rates, (self.y[among], predicted), 2.0)"):
+     "they are divided by their sums",
+    ("data/tables/numeric.py", "vectors = flat.reshape(len(values), -2)"): "any size",
     ("data/tables/leaks.py", "f1 = 3 * counts / (1 + counts.sum(1, keepdims=True))"):
      "only their order counts",
+    ("data/assemble.py", "width = x.shape[1] if x.ndim == 2 else -2"): "no number of names either",
+    ("data/back/in_memory.py", 'change = Change("", 1, keep, donor, number)'):
+     "labels are no column of a table",
     ("train/folds.py", "order = np.lexsort((*flat.T, *x.T[::(1)]))"): "another order of its own",
     ("score/labels/ridge.py", "for group in members.split(max(2, PANEL_VALUES // n_values)):"):
      _AT_ONCE,
+    ("score/labels/ridge.py", "slices = list(panels(n, b * basis.rows.shape[2] + len(shifts) * b * "
+     "(b + 3 * c)))"): _AT_ONCE,
+    ("score/labels/outliers.py", "curve = np.polynomial.Polynomial.fit(position, log_size, power, "
+     "domain=[-1, 2])(position)"): "polynomials of a shifted position have the same values",
     ("score/labels/outliers.py", "position = 2 * (mean_ranks(output.numpy()) - 0.5) / n + 1"):
      "polynomials of a shifted position have the same values",
     ("data/assemble.py", "if is_double or not is_read: # of a table, each column was checked as it "
      "was read"): "float32 loses nothing of what it holds",
     ("data/assemble.py", "if source.val is not None or y_val is not None:"): "both or neither",
+    ("data/tables/dates.py", 'if pc.any(pc.match_substring_regex(words, r"^\\d")).as_py():'):
+     "all months of a form are written alike",
     ("data/tables/dates.py", 'first_of_month = (12 * (year - 1970) + np.clip(month, 1, 13) - 1)'
      '.astype("datetime64[M]")'): "a month above 12 is no date",
     ("stats.py", "ratio = 1.0"): "neither 0 nor 1 is much",
@@ -116,6 +128,12 @@ EQUIVALENT = {
      "int))"): "the first that is asked replaces it",
     ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit + 2, np.zeros(0, "
      "int))"): "the first that is asked replaces it",
+    ("score/influence/checkpoints.py", "return np.interp(np.arange(1, max(steps) + 2), index, "
+     "[logged[step] for step in index])"): "all that is averaged ends at the last step",
+    ("score/influence/checkpoints.py", "time = _interpolate(rates, steps) * _interpolate(factors "
+     "or {1: 1.0}, steps)"): "one number is the same at all steps",
+    ("data/tables/leaks.py", "x = np.round(x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=2)))) "
+     "# exact up to rounding"): "of 1 to 2 the logarithm is 0 and less than 1",
     ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample - 2) * rows.shape[2] + "
      "4 * len(partners)"): _AT_ONCE,
     ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + "
@@ -125,6 +143,11 @@ EQUIVALENT = {
     ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
      "λ differ without a sample"): "any number of samples tells",
     ("score/index/search.py", "if n_grouped // GROUPED <= 2 * keep:"): "the best are the same",
+    ("score/index/fidelity.py", "network, train=samples, removed=None, n=len(drawn) + m, "
+     "progress=silent, own_loss=None"): "correlations of effects in another unit are the same",
+    ("score/index/search.py", "if n_grouped // GROUPED < 3 * keep:"): "the best are the same",
+    ("score/index/search.py", "if sum(len(packed) for _, packed, _ in pending) > ROWS_AT_ONCE:"):
+     _AT_ONCE,
     ("store/journal.py", "end = file.seek(1, os.SEEK_END)"): _WHOLE,
     ("act/review/judged.py", "share = np.empty(1)"): "two are wanted",
     ("stats.py", "results = [PERHAPS if d.p <= 1 - LEVEL and d.gain >= 0 else SAME for d in "
@@ -133,6 +156,8 @@ EQUIVALENT = {
      "another x takes its place",
     ("data/assemble.py", "n_strata = 1 if strata is None else len(np.unique(strata))"):
      "each part has one sample anyway",
+    ("score/labels/likelihood.py", "if loss(new_intercepts, log_p) <= loss_before or size < "
+     "SMALLEST_STEP:"): "halves of 1 are never 0.001",
     ("score/labels/outliers.py", "is_natural = is_bent and bool(p_wrong[stray].sum() <= FAR_PART * "
      "p_wrong.sum())"): "of sums of 0 the result is 0 either way",
     ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"

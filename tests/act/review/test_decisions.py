@@ -114,6 +114,12 @@ def test_another_json_is_refused_by_name(tmp_path, text, message):
         read_decisions(path)
 
 
+def test_a_json_larger_than_any_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("datassay.act.review.decisions.LARGEST", 9)
+    with pytest.raises(DataError, match="larger than one can"):
+        read_decisions(write(some(), tmp_path / "decisions.json"))
+
+
 def test_a_file_of_no_decisions_or_of_no_data(tmp_path):
     assert read_decisions(write(Decisions(()), tmp_path / "none.parquet")).decisions == ()
     pq.write_table(some().to_table().replace_schema_metadata(None), tmp_path / "d.parquet")

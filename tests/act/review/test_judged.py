@@ -28,6 +28,7 @@ def test_written_and_read_it_is_the_same(digits, tmp_path):
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(again, name), getattr(kept, name))
     assert again.is_of_classes and len(again) == 300
+    assert type(kept)(**{name: getattr(kept, name) for name in FIELDS}).share == (0.0, 1.0)
     for low, high in ((0.0, 0.0), (0.25, 0.25), (0.0, 1.0)):
         replace(kept, share=(low, high)).write(tmp_path / "review.npz")
         assert read_judged(tmp_path / "review.npz").share == (low, high)
@@ -40,7 +41,7 @@ def test_written_and_read_it_is_the_same(digits, tmp_path):
 def test_places_are_the_kernels_best_inner_products_in_one_unit(digits):
     lin, _ = digits
     result = coordinates(lin)
-    assert result.shape == (300, COORDINATES)
+    assert result.shape == (300, COORDINATES) == (300, 16)
     np.testing.assert_allclose(np.square(result).sum(1), 1)
     averaged = replace(lin.average_outputs())  # another object, decomposed anew
     kernel = (

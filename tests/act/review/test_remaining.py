@@ -193,6 +193,9 @@ def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
     half = Outcomes(np.zeros(400), *(np.array([value]) for value in (1.0, 200.0, 40.0)))
     low, high = _interval_of_errors(half, 400, 5, 50, (0.0, 1.0), 0.9)
     assert abs(low + high - 400) <= 2 and 100 < high - low < 180  # as far below as above
+    every = Outcomes(np.zeros(400), *(np.array([value]) for value in (1.0, 400.0, 1.0)))
+    low, high = _interval_of_errors(every, 400, 5, 50, (0.0, 1.0), 0.9)
+    assert 200 < low < high == 400
 
 
 @pytest.mark.parametrize("n_reviewed", [8, 98])
@@ -262,6 +265,9 @@ def test_when_all_are_looked_at_one_can_stop(n):
     assert rest.share_wrong == pytest.approx((rest.errors_found / n,) * 2)
     with pytest.raises(SettingError, match=r"lie in 0\.\.2; got \[?3"):
         remaining(judged, {**dict.fromkeys(range(n - 1), 1), n - 1: 3})
+    of_numbers = replace(judged, labels=0 * judged.labels - 1, log_posterior=np.empty((n, 0), "f4"))
+    with pytest.raises(SettingError, match=r"lie in 0\.\.1; got \[?2"):
+        remaining(of_numbers, {0: 2})
 
 
 def judged_alike(n=300, k=3, seed=0):

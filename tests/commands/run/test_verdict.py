@@ -120,7 +120,7 @@ def clean():
     return make_findings(samples, issues=issues_of(samples, np.full(178, -9.0)))
 
 
-ORIGIN = Origin({"data": "digits", "target": "y", "seed": 0, "noise": 0.0}, "")
+ORIGIN = Origin({"data": "digits", "target": "y", "seed": 0, "noise": 0.0}, "", 0.0)
 PAGES = {
     "noisy digits": lambda: make_findings(acts=acts(RELABEL, DROP, MORE)),
     "noisy digits, unsure": lambda: make_findings(acts=acts(DROP, UNSURE)),

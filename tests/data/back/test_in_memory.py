@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from datassay.data.back.in_memory import (
+    _are_held,
     correct_frame,
     correct_labels,
     keep_inputs,
@@ -119,3 +120,11 @@ def test_a_tensor_keeps_its_type_but_where_whole_numbers_become_fractions():
         tensor = restore_kind(np.array(values), example)
         assert tensor.dtype == kind and tensor.tolist() == values
     assert restore_kind(np.array([1, 2]), (3, 4)) == (1, 2)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint32"])
+def test_targets_are_held_by_integers_where_they_come_back(kind):
+    for end in (np.iinfo(kind).min, np.iinfo(kind).max):
+        for target in (end - 1, end, end + 1, end - 0.5, 7.0):
+            is_same = float(np.array([target]).astype("int64").astype(kind)[0]) == target
+            assert _are_held([1.0, target], kind) == is_same

@@ -499,6 +499,9 @@ def test_a_cell_that_nobody_decided_about_is_compared():
     assert find_changed_column(whole[0], pa.table({"b": [7, 1]})) == "b"
     assert find_changed_column(whole[1], pa.table({"b": ["1.0", "7.0"]})) == ""  # other words
     assert find_changed_column(before, before.set_column(0, "a", [[1.0, None, 2.0]])) == "a"
+    # Gaps in words, and in a column of another type, may have been filled where nothing changed.
+    for gap, filled in ((["x", None], ["x", "y"]), ([1, None], [1.0, 2.0])):
+        assert find_changed_column(pa.table({"b": gap}), pa.table({"b": filled})) == ""
     assert find_changed_column(before, before.drop_columns("b")) == "b"
     assert find_changed_column(before, before[:2]) == "a"
 

@@ -3,6 +3,7 @@
 PYTHONPATH=src:tests python tests/data/tables/test_figures.py    # writes it anew
 """
 
+import itertools
 from functools import partial
 
 import numpy as np
@@ -118,8 +119,7 @@ def of_leaks(seed, target):
     y, tell = np.array(["low", "mid", "high"])[codes], codes
     if target != "class":
         y = tell = np.exp(codes + rng.normal(size=n))
-    if target == "quantity from 0":
-        y -= y.min()
+        y -= {"quantity from 0": y.min(), "quantity around 0": 1.0}.get(target, 0.0)
     rank, parts = tell.argsort(kind="stable").argsort(), rng.uniform(0.2, 0.8, n)
     words = np.array([*"abcdefgh"])
     columns = {
@@ -132,14 +132,20 @@ def of_leaks(seed, target):
     }  # fmt: skip
     some = {"p": parts * tell, "q": (1 - parts) * tell, "r": rng.normal(size=n)}
     some |= {"b": (codes + 1) % 2, "s": codes // 2}
+    off = np.where(rng.random(n) < 0.04, rng.permutation(codes), codes)
+    columns["loose text"] = [f"{code} then {i}" for i, code in enumerate(off)]
 
     def read(columns):
         arrays = {name: pa.chunked_array([np.asarray(v)]) for name, v in columns.items()}
         return [c for name, v in arrays.items() for c in reads([v], name, keep=(name,))]
 
     alone = [find_leaks([column], y, None) for column in read(columns | some)]
-    pairs = read(some), read(some)[:3]
-    return alone, [find_leaks(pair, y, None) for pair in pairs], find_leaks(pairs[0], y[:49], None)
+    pairs = [read(some), read(some)[:3]]
+    for off in () if target == "class" else (0.008, 0.0115, 0.02):
+        step = np.quantile(np.abs(y - np.median(y)), 0.85)
+        pairs.append(read(some | {"p": some["p"] + off * step * rng.uniform(-1, 1, n)}))
+    none = [find_leaks(pairs[0], few, None) for few in (y[:49], np.stack([y, y], 1))]
+    return alone, [find_leaks(pair, y, None) for pair in pairs], none
 
 
 CASES = {
@@ -152,6 +158,10 @@ CASES = {
     "forms as classes": lambda: reads(
         (written(f, n=60, n_distinct=d) for f in FORMS[:12] for d in (19, 20, 21)), target="c"
     ),
+    "dates in two ways": lambda: reads(
+        pa.chunked_array([written(form, n=12).chunk(0), written(other, n=8).chunk(0)])
+        for form, other in itertools.pairwise(FORMS[34:48])
+    ),
     "strays": lambda: reads(
         written(form, k, stray) for form in ("{},5", "{}", "{} km", "2024-01-1{}", "1{}:30")
         for stray in STRAYS for k in (2, 3, 10, 11)
@@ -162,6 +172,10 @@ CASES = {
     "types kept": lambda: reads(of_types(), keep=("c",)),
     "widths": lambda: [_most_columns(read) for read in reads(of_types()) if not read.problem],
     "words": lambda: reads(of_words()),
+    "words in several ways of writing": lambda: reads(
+        pa.chunked_array([["1,5", "2,5", "3,5", "4,5"] * 4 + ["1'000.5"] * k + ["x"] * (4 - k)])
+        for k in (1, 2, 4)
+    ),
     "words as texts": lambda: reads(of_words()[-2:], text=("c",)),
     "ids": of_ids,
     "a table": partial(of_table, 0),
@@ -169,6 +183,7 @@ CASES = {
     "leaks of classes": partial(of_leaks, 0, "class"),
     "leaks of a quantity": partial(of_leaks, 1, "quantity"),
     "leaks of a quantity from 0": partial(of_leaks, 2, "quantity from 0"),
+    "leaks of a quantity around 0": partial(of_leaks, 1, "quantity around 0"),
 }  # fmt: skip
 test_what_columns_are_read_as_stays = frozen_test("tables.json", CASES)
 

@@ -188,6 +188,13 @@ def test_numbers_with_gaps_have_their_median_and_say_where():
     assert (column.missing, column.treatment[:30]) == (15, "where missing the median, 5, a")
 
 
+def test_numbers_of_one_column_are_held_in_their_type_or_as_float64():
+    for kind, held in (("float32", "float32"), ("float64", "float64"), ("int16", "float64")):
+        table = pa.table({"u": np.arange(40).astype(kind) ** 2, "y": ["a", "b"] * 20})
+        samples, _ = da.load(table, target="y")
+        assert samples.x.dtype == samples.preparation.transform(table).dtype == held
+
+
 def test_rare_categories_share_a_column():
     words = [f"k{i % 40}" for i in range(N)] + [f"z{i}" for i in range(N)]
     table = pa.table({"c": words, "u": U + U, "y": Y + Y})

@@ -8,6 +8,7 @@ import pytest
 from sklearn import datasets
 
 import datassay as da
+from datassay.data.tables.leaks import _Classes
 
 FIFTHS = 0.2, 0.4, 0.6, 0.8
 
@@ -41,6 +42,17 @@ def test_a_number_or_code_that_gives_the_class_is_a_leak(n, k, rare):
     assert told(names, leak=codes + rng.uniform(0, 0.5, n)) == ["leak"]
     assert told(names, leak=order[codes] + rng.uniform(0, 0.5, n)) == ["leak"]
     assert told(names, leak=[f"g{c}" for c in order[codes]]) == ["leak"]
+
+
+def test_classes_are_separate_where_each_is_far_from_the_next():
+    rng = np.random.default_rng(0)
+    for k in (2, 3, 4):
+        classes = _Classes(np.repeat(np.arange(k), 40))
+        for near in range(k - 1):  # after which the next is as near as this, or overlaps
+            for by in (4.0, 0.9, 0.1, -0.2):
+                start = 5.0 * np.arange(k) - (4 - by) * (np.arange(k) > near)
+                x = rng.permutation(start)[classes.y] + rng.uniform(0, 1, 40 * k)
+                assert classes._are_separate(x, np.inf) == (by > 0.7)
 
 
 def test_words_dates_and_pairs_of_columns_leak_too():
@@ -88,6 +100,7 @@ def test_a_quantity_is_told_by_two_columns_of_which_it_is_the_sum_or_product(uni
     y = np.exp(rng.normal(size=300)) * unit
     part, noise = rng.uniform(0.2, 0.8, 300), rng.normal(1, 0.1, 300)
     assert told(y, p=part * y, q=(1 - part) * y) == ["p", "q"]
+    assert told(y, p=1e8 * part * y, q=(1 - part) * y) == ["p", "q"]
     assert told(y, p=part, q=y / part) == ["p", "q"]
     assert told(y, p=part * y, q=(1 - part) * y * noise) == []
 

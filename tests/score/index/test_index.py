@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
+from datassay.collect.gradients.batches import Batches
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
-from datassay.score.index import curvature, opened, opening, search, segment
+from datassay.score.index import curvature, identity, opened, opening, search, segment
 from datassay.score.index.identity import check_unique, describe_loss, objective_of, positions_of
+from datassay.score.influence.trained_network import TrainedNetwork
 from helpers.by_block import gauss_newton, losses, slopes
 from helpers.counted import counted
 
@@ -88,6 +91,8 @@ def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch)
     few = ix.query(new, top=3)
     assert few.effect is None and ix.query(new, top=None).effect is None
     np.testing.assert_array_equal(few.top.raising, effects.top.raising)
+    with pytest.raises(SettingError, match="top must"):
+        ix.query(new, top=0)
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -135,6 +140,10 @@ def test_a_loss_is_rebuilt_from_what_is_stored_of_it(settings):
     loss = Objective("bce", **settings)
     stored = json.loads(json.dumps(describe_loss(loss)))
     assert repr(objective_of(stored, "auto", "ix")) == repr(loss)
+    assert repr(objective_of(stored, "bce", "ix")) == repr(loss)
+    for other in ("mse", "cross_entropy", nn.MSELoss(), own_loss):
+        with pytest.raises(SettingError, match="was asked with another"):
+            objective_of(stored, other, "ix")
     others = [Objective("bce"), Objective("mse"), *(Objective("bce", **s) for s in OTHER_LOSSES)]
     assert all((describe_loss(other) == stored) == (repr(other) == repr(loss)) for other in others)
 
@@ -158,12 +167,50 @@ def test_what_a_call_reports_goes_to_its_end(tmp_path, monkeypatch):
     assert counted(ix.append, new)[1] == {f"append to {ix.segments[0].store.location}": (2, 30)}
 
 
+def test_a_folder_goes_where_it_fails_and_each_part_draws_by_its_seed(tmp_path, monkeypatch):
+    def dies(step, done, total):
+        if step == "keep gradients":
+            assert [*tmp_path.glob("datassay-index-*")]
+            raise KeyboardInterrupt
+
+    seeds, roots = [], TrainedNetwork.roots
+    monkeypatch.setattr(
+        TrainedNetwork, "roots", lambda net, s, step: seeds.append(s) or roots(net, s, step)
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(curvature, "SMALLEST_PART", 20)
+    with pytest.raises(KeyboardInterrupt):
+        da.index(*trained()[:2], seed=5, curvature="blocks", progress=dies)
+    assert not [*tmp_path.glob("datassay-index-*")] and seeds == [5, 6, 7]
+
+
 def test_ids_of_groups_that_are_unknown_are_named_up_to_three():
     for n in (1, 3, 4):
         names = ", ".join(map(repr, range(9, 9 + min(n, 3)))) + ", ..." * (n > 3)
         with pytest.raises(DataError, match=f"'a' has {names}\\."):
             positions_of({"b": [1], "a": np.array([0, *range(9, 9 + n)])}, np.arange(3))
     assert positions_of({"a": ["2", 0]}, np.arange(3))[0].tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("ids", [[0, 1], [1, 0], [5, 1], [5, 6], ["0", "1"], ["a", "5"]])
+def test_counted_ids_go_on_and_others_stay_unless_one_is_known(ids):
+    for index_ids in ([0, 1, 2], [0, 2, 1], [1, 2, 3], ["0", "1", "2"], ["a"]):
+        asked = np.array(ids), np.array(index_ids)
+        if (ids, index_ids) == ([0, 1], [0, 1, 2]):
+            assert identity.new_ids(*asked).tolist() == [3, 4]
+        elif known := [i for i in ids if str(i) in map(str, index_ids)]:
+            with pytest.raises(DataError, match=f"has {', '.join(map(repr, known))} already"):
+                identity.new_ids(*asked)
+        else:
+            assert identity.new_ids(*asked).tolist() == ids
+
+
+def test_the_digest_of_samples_is_of_every_value_and_id():
+    x, y = torch.ones(2, 3), torch.zeros(2)
+    asked = [([0, 1], x, y), ([0, 2], x, y), ([1, 0], x, y), ([0, 1], x, y + 1),
+             ([0, 1], x + x.tril(-1), y)]  # fmt: skip
+    read = [Batches(lambda i=i, b=b: iter([(np.array(i), b)]), None, None) for i, *b in asked]
+    assert len({identity.samples_digest(batches)[0] for batches in read}) == 5
 
 
 def test_ids_that_occur_twice_are_named():
@@ -194,9 +241,7 @@ def test_a_narrow_index_says_what_it_keeps(tmp_path):
     ix = da.index(model, train, tmp_path / "ix", bytes_per_sample=4)
     agreement = ix.fidelity
     assert agreement["low"] < agreement["mean"] < agreement["high"] <= 1
-    assert (agreement["queries"], agreement["samples"]) == (15, 45)
-    few = da.index(model, train.subset(np.arange(39)), tmp_path / "few")
-    assert few.fidelity is None and not few.warnings and few.appended == 0
+    assert ix.appended == 0
     thin = da.index(model, train, tmp_path / "thin", bytes_per_sample=1)
     assert "rows of 1 bytes follow" in thin.warnings[0]
 
@@ -268,8 +313,6 @@ def test_groups_are_the_sums_of_their_samples(made):
         ix.groups({"first": [1, 99]}, new)
     with pytest.raises(DataError, match="'none' is empty"):
         ix.groups({"none": []}, new)
-    with pytest.raises(DataError, match="must be new; the index has 3"):
-        ix.append(train.subset(np.array([3, 4])))
 
 
 def test_queries_of_a_class_that_the_network_does_not_have_are_refused(made):
@@ -378,11 +421,6 @@ def test_a_loss_of_the_users_must_be_given_again(tmp_path):
         da.open_index(tmp_path / "ix", model)
     with pytest.raises(SettingError, match="other code"):
         da.open_index(tmp_path / "ix", model, loss=lambda m, b: own_loss(m, b) * 2)
-    da.index(model, train, tmp_path / "named")
-    da.open_index(tmp_path / "named", model, loss=nn.CrossEntropyLoss())
-    for other in (own_loss, "mse", nn.MSELoss()):
-        with pytest.raises(SettingError, match="was asked with another"):
-            da.open_index(tmp_path / "named", model, loss=other)
     again = da.open_index(tmp_path / "ix", model, loss=own_loss)
     assert (again.query(new, top=None).effect == ix.query(new, top=None).effect).all()
 
@@ -412,10 +450,24 @@ def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_pat
             da.open_index(less, model)
     da.index(model, train, tmp_path / "parts")
     assert len(da.open_index(tmp_path / "parts", model)) == 120
+    unfit = da.open_index(tmp_path / "parts", model)
+    unfit.manifest = unfit.manifest | {"blocks": unfit.manifest["blocks"][:1]}
+    with pytest.raises(DataError, match=r"the curvature of .* is not"):
+        unfit.query(new)
     first, second, aside = (tmp_path / "ix" / name for name in ("rows-1", "rows-2", "aside"))
     first.rename(aside), second.rename(first), aside.rename(second)
     with pytest.raises(DataError, match="rows-1 is another one"):
         da.open_index(tmp_path / "ix", model)
+
+
+def test_an_appending_that_was_not_noted_does_not_count(tmp_path):
+    model, x = nn.Linear(2, 1), torch.randn(12, 2, generator=torch.Generator().manual_seed(0))
+    ix = da.index(model, (x, x[:, 0]), tmp_path / "ix")
+    shutil.copytree(tmp_path / "ix" / "parts", tmp_path / "noted")
+    ix.append((x + 1, x[:, 0]))
+    shutil.rmtree(tmp_path / "ix" / "parts")
+    shutil.move(tmp_path / "noted", tmp_path / "ix" / "parts")
+    assert len(ix) == 24 and len(da.open_index(tmp_path / "ix", model)) == 12
 
 
 def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatch):
@@ -450,6 +502,15 @@ def test_ids_that_are_texts(tmp_path):
     assert texts.to_table().column_names == ["id", "self_influence", "segment"]
 
 
+def test_networks_of_transformers_alone_are_built_again_and_nothing_is_fetched():
+    transformers = pytest.importorskip("transformers")
+    kinds = {"GPT2LMHeadModel": transformers.GPT2LMHeadModel, "GPT2Config": None, "evil": None}
+    assert {name: opening._transformers_class(name) for name in kinds} == kinds
+    nested = {"attn_implementation": "evil/kernel"}
+    config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
+    assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}
+
+
 @pytest.mark.parametrize(("attention", "dtype"), [("sdpa", "float32"), ("eager", "bfloat16")])
 def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path, attention, dtype):
     transformers = pytest.importorskip("transformers")
@@ -466,6 +527,3 @@ def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path,
     same = ix.query(samples[:3], **wanted)
     assert effects.effect.shape == (24, 3)
     np.testing.assert_array_equal(effects.effect, same.effect)
-    nested = {"attn_implementation": "evil/kernel"}
-    config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
-    assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}

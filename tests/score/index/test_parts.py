@@ -6,10 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from scipy.optimize import nnls
 
+import datassay as da
 from datassay.errors import DataError
-from datassay.score.index import search, segment
+from datassay.score.index import encoding, fidelity, search, segment
 from datassay.score.index.opened import Index
+from datassay.score.index.sketch import Sketch
 from helpers.counted import counted
 
 
@@ -20,6 +24,76 @@ def test_chunks_are_as_few_and_as_equal_as_can_be(n, row_bytes):
     size = segment.samples_of_chunk(n, row_bytes)
     n_chunks = ceil(n / min(limit, n))
     assert 1 <= size <= limit and size == ceil(n / n_chunks)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 0.02, 0.3, 5.0])
+def test_weights_are_those_of_the_least_squared_error(noise):
+    """Of all that are not negative, of Σ (1 − a)² s² + ν (Σ a s)²."""
+    for seed in range(4):
+        s = torch.rand(30, generator=torch.Generator().manual_seed(seed)).double() ** 3
+        s[3] = s[4]
+        rows = np.vstack([np.diag(s), noise**0.5 * s])
+        wanted, _ = nnls(rows, np.append(s, 0.0))
+        np.testing.assert_allclose(encoding._weights(s, noise), wanted, atol=1e-7)
+    assert encoding._weights(torch.tensor([2.0, 0.0]), noise)[1] == (noise == 0)
+
+
+@pytest.mark.parametrize("n_used", [0, 1, 3, 7])
+def test_rows_of_weights_that_a_batch_does_not_use_are_zeros(n_used):
+    draw = torch.Generator().manual_seed(n_used)
+    used = torch.randperm(7, generator=draw)[:n_used].sort().values
+    dense = torch.zeros(4, 7, 3)
+    dense[:, used] = torch.randn(4, n_used, 3, generator=draw)
+    idx = torch.randperm(21, generator=draw)[:9].sort().values
+    picked = encoding._pick(dense[:, used].flatten(1), used, idx, 3)
+    assert picked.equal(dense.flatten(1)[:, idx])
+    assert encoding._pick(dense.flatten(1), None, idx, 3).equal(picked)
+    inverse = torch.rand(7, 3, generator=draw)
+    coder = encoding.GradientEncoding({}, {"a": inverse}, {}, {}, Sketch(1, 1, 1, 0))
+    length = (dense.square() * inverse).sum((1, 2)).double()
+    for rows, which in ((dense[:, used], used), (dense, None)):
+        found = coder._length("a", rows.flatten(1), which)
+        torch.testing.assert_close(found, length, rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_queries_are_whole_numbers_where_sums_of_their_products_are(bits, monkeypatch):
+    monkeypatch.setattr(search, "has_int8", lambda: True)
+    for width, is_whole in ((2 ** (23 - bits), True), (2 ** (24 - bits), False)):
+        rows = torch.randn(2, width, generator=torch.Generator().manual_seed(bits))
+        rows[1] = 0
+        queries, _ = search.prepare_rows(Sketch(width, width, bits, 0), [(rows, torch.zeros(2))])
+        assert (len(queries.planes) == 2) == is_whole
+        if is_whole:
+            upper, lower = (plane.double() for plane in queries.planes)
+            back = (256 * upper + lower) * queries.unit[:, None]
+            unit = rows.abs().amax(1, keepdim=True) / (127 * 256)
+            assert ((back - rows).abs() <= 0.501 * unit).all() and upper.abs().max() == 127
+
+
+@pytest.mark.parametrize(("n", "most", "expected"), [
+    (39, 99, None), (40, 99, (10, 30)), (400, 99, (64, 256)), (400, 50, (50, 256)),
+    (400, 4, (5, 256)), (300, 99, (64, 236)),
+])  # fmt: skip
+def test_as_many_are_compared_as_there_are_up_to_bounds(n, most, expected, monkeypatch):
+    monkeypatch.setattr(fidelity, "MOST_VALUES", 6 * most + 5)  # of queries of 6 weights
+    torch.manual_seed(0)
+    model, x = torch.nn.Linear(5, 1), torch.randn(n, 5)
+    index = da.index(model, (x, x[:, 0] + torch.randn(n)), bytes_per_sample=2**10)
+    assert index.fidelity is expected or (*index.fidelity.values(),)[-2:] == expected
+
+
+def test_the_mean_correlation_by_hand():
+    draw = np.random.default_rng(0)
+    exact, ours = draw.normal(size=(2, 30, 8))
+    ours += 2 * exact
+    exact[:, 6:], ours[:, 7] = 3.0, -1.0  # one constant: 0, both: 1
+    each = [*(np.corrcoef(a, b)[0, 1] for a, b in zip(exact.T[:6], ours.T[:6], strict=True)), 0, 1]
+    half = 1.96 * np.std(each, ddof=1) / 8**0.5
+    wanted = {"mean": np.mean(each), "low": np.mean(each) - half, "queries": 8, "samples": 30}
+    wanted["high"] = min(1.0, np.mean(each) + half)
+    assert fidelity._summary(exact, ours) == pytest.approx(wanted)
+    assert fidelity._summary(exact[:, :6], exact[:, :6])["high"] == 1
 
 
 @pytest.mark.parametrize("code", [errno.ENOTEMPTY, errno.EACCES, None])

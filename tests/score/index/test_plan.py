@@ -14,6 +14,7 @@ from datassay.score.index import curvature as fitting
 from datassay.score.index import plan as planning
 from datassay.score.index.plan import _stand_in
 from datassay.score.influence.block_basis import LARGEST_SIDE
+from datassay.store.features import features_manifest
 
 
 def network_and_samples(n=700):
@@ -24,8 +25,8 @@ def network_and_samples(n=700):
     return model, da.SampleSet(x.numpy(), y.numpy(), np.arange(n), ("a", "b", "c"))
 
 
-def on_disk(folder):
-    return sum(p.stat().st_size for p in folder.rglob("c/**/*") if p.is_file())
+def bytes_of(shape, dtype):
+    return np.prod(shape) * np.dtype(dtype).itemsize
 
 
 @pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
@@ -37,9 +38,12 @@ def test_bytes_are_those_of_the_index(tmp_path, curvature, n_bytes):
     made = da.index(model, train, tmp_path / "ix", **settings)
     assert plan.n_samples == 700
     assert (plan.bytes_per_sample, plan.bits) == (made.bytes_per_sample, made.sketch.bits)
-    rows, bases = on_disk(tmp_path / "ix" / "rows-0"), on_disk(tmp_path / "ix" / "curvature")
-    assert plan.row_bytes == pytest.approx(rows, rel=0.2)
-    assert plan.curvature_bytes == pytest.approx(bases, rel=0.2)
+    store = made.segments[0].store
+    n = len(store.chunks) * store.layout.chunk  # of whole ones
+    assert plan.row_bytes == n * sum(bytes_of(*a) for a in store.layout.arrays.values())
+    arrays = features_manifest(str(tmp_path / "ix" / "curvature"))["free"]["arrays"]
+    kept = [bytes_of(*a) for name, a in arrays.items() if not name.endswith(fitting.DAMPING)]
+    assert plan.curvature_bytes == sum(kept)
     assert plan.to_table().num_rows == 2 and plan.bytes.sum() == plan.curvature_bytes
 
 
@@ -69,6 +73,17 @@ def test_seconds_by_hand(monkeypatch, curvature):
     # Half a second a query's gradient, and each of its comparisons.
     read = plan.row_bytes + plan.curvature_bytes
     assert plan.query_seconds(10) == pytest.approx(read + 10 * (0.5 + 100 * 0.5))
+
+
+def test_memory_by_hand(monkeypatch):
+    monkeypatch.setattr(planning, "network_bytes", lambda _: (1e3, 4, 1e4))
+    monkeypatch.setattr(planning, "held_bytes", lambda _: 1e5)
+    model, train = network_and_samples(100)
+    for fit in (0.0, 1e9):
+        monkeypatch.setattr(planning, "curvature_bytes", lambda *_, fit=fit: fit)
+        plan = index_plan(model, train)
+        queries = 4 * 2 * planning.N_QUERIES * sum(p.numel() for p in model.parameters())
+        assert plan.peak_bytes == 111e3 + max(fit, plan.curvature_bytes + queries)
 
 
 @pytest.mark.parametrize("curvature", ["blocks", "ekfac"])

@@ -29,12 +29,15 @@ def test_sizes_are_those_that_bytes_allow():
     def sizes(*given):
         return [(s.n_coordinates, s.width, s.bits) for s in sketches(*given, 0)]
 
-    assert sizes(40, 256) == [(40, 64, bits) for bits in (32, 8, 4, 2, 1)]
     assert sizes(100, 16) == [(4, 4, 32), (16, 16, 8), (32, 32, 4), (64, 64, 2), (100, 128, 1)]
-    narrow = sizes(1000, 9)
-    assert narrow[1:] == [(8, 8, 8), (16, 16, 4), (32, 32, 2), (64, 64, 1), (128, 64, 1),
-                          (256, 64, 1)]  # fmt: skip
-    assert all(s.n_bytes <= 9 for s in sketches(1000, 9, 0))
+    assert [sizes(n, 64)[1][:2] for n in (1, 8, 9)] == [(1, 8), (8, 8), (9, 16)]
+    for n, padded in ((64, 64), (100, 128)):
+        for n_bytes in range(1, 70):  # as wide as bytes and coordinates allow, each once
+            chosen = sizes(n, n_bytes)
+            assert len({*chosen}) == len(chosen)
+            for _, width, bits in chosen:
+                assert width * bits <= 8 * n_bytes
+                assert width == padded or 2 * width * bits > 8 * n_bytes
     assert sizes(1000, 1) == [(1, 1, 8), (2, 2, 4), (4, 4, 2), (8, 8, 1), (16, 8, 1), (32, 8, 1)]
 
 

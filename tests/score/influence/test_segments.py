@@ -66,10 +66,11 @@ def test_effects_are_the_definition():
     ("settings", "message"),
     [
         ({"steps": [10]}, "needs checkpoints of the run and the updates done at each"),
-        ({"steps": [10, 10]}, "steps must grow"),
+        ({"steps": [10, 10], "lr": 0.1}, "steps must grow"),
         ({"steps": STEPS, "lr": 0.0}, "lr must be positive"),
+        ({"steps": STEPS}, "lr must be positive"),
         ({"steps": STEPS, "lr": [0.1]}, "one number or one per checkpoint"),
-        ({"steps": STEPS, "optimizer": [{}]}, "optimizer must be one state a checkpoint; got 1"),
+        ({"steps": STEPS, "lr": LR, "optimizer": [{}]}, "optimizer must be one state a checkpoint"),
     ],
 )
 def test_what_is_refused(settings, message):
@@ -77,7 +78,7 @@ def test_what_is_refused(settings, message):
     with pytest.raises(SettingError, match=message):
         da.influence(
             each[1], (x.numpy(), y.numpy()), method="segments", checkpoints=each,
-            **{"lr": 0.1, **settings},
+            **settings,
         )  # fmt: skip
 
 

@@ -125,12 +125,13 @@ def test_columns_of_few_values_tell_sources():
     """Words, flags, dates and whole numbers do; amounts, ids and what is constant do not."""
     days, n = pd.to_datetime(["2020-01-01", "2020-01-02"]), 60
     table = pd.DataFrame({
-        "page": np.arange(n) % 3, "amount": np.arange(n) / 7 % 1, "many": np.arange(n) * 10 % 599,
+        "page": np.arange(n) % 3, "fifty": np.arange(n) * 7 % 50, "more": np.arange(n) * 7 % 51,
+        "amount": np.arange(n) / 7 % 1, "many": np.arange(n) * 10 % 599,
         "day": days[np.arange(n) % 2], "flag": np.arange(n) % 2 == 0, "one": "x",
         "who": np.where(np.arange(n) % 4, "ann", None), "target": np.tile(["u", "v"], n // 2),
     })  # fmt: skip
     columns = source_columns(da.load(table, target="target")[0])
-    assert list(columns) == ["page", "day", "flag", "who"]
+    assert list(columns) == ["page", "fifty", "day", "flag", "who"]
     assert sorted(set(columns["day"])) == ["2020-01-01", "2020-01-02"]
     assert sorted(set(columns["who"])) == ["ann", "missing"]
 
@@ -154,5 +155,8 @@ def test_p_is_that_of_a_pearson_distribution_of_the_same_three_moments(scale):
     totals = (np.bincount(code, x) for x in (surprise, variance, cube))
     for ours, s, v, third in zip(p_value, *totals, strict=True):
         assert ours == pytest.approx(pearson3.sf(s / v**0.5, third / v**1.5), abs=1e-12)
-    assert sources.contradicted.tolist() == [0, 1, 0, 0] and p_value.max() > 0.9
+    assert (
+        sources.share_wrong.tolist() == sources.contradicted.tolist() == [0, 1, 0, 0]
+        and p_value.max() > 0.9
+    )
     np.testing.assert_allclose(sources.expected, 0.2)

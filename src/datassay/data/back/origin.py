@@ -27,7 +27,7 @@ class Origin:
 
     inputs: dict[str, Any]  # the arguments they were read by
     digest: str  # of `source_digest`
-    noise: float = 0.0  # the share of labels that were changed on purpose
+    noise: float  # the share of labels that were changed on purpose
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for summary.json."""

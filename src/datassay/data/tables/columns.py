@@ -225,7 +225,7 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
         note = f"{share:.0%} of the values are numbers"
     if read.is_code:
         note = "digits with leading zeros are a code"
-    if not note and words.null_count < len(words) and matches(words, QUANTITY).mean() >= SHARE:
+    if not note and matches(words, QUANTITY).mean() >= SHARE:
         note = "durations, lengths, fractions and numbers with an error are words here"
     warning = note + text_if(share >= SHARE, ", but not by one way of writing")
     column = replace(column, note=note, missing=words.null_count)

@@ -228,7 +228,7 @@ class _Classes:
         frequent = frequent[counts[frequent] >= _FOLDS]
         self.names = [str(name).casefold() for name in names[frequent]]
         self.k = len(frequent)
-        self.shares = counts[frequent] / max(1, counts[frequent].sum())
+        self.shares = counts[frequent] / counts[frequent].sum()
         rng = np.random.default_rng(0)
         max_rows = max(_OF_CLASS, _ROWS // max(1, self.k))
         rows = [rng.permutation(np.flatnonzero(codes == c))[:max_rows] for c in frequent]

@@ -81,7 +81,7 @@ def brittleness(
     effects = effect.reshape(len(effect), *outputs.shape)
     predicted = _predict_classes(outputs)
     if outputs.shape[1] == 1:
-        effects, outputs = (np.concatenate([0 * a, a], -1) for a in (effects, outputs))
+        effects, outputs = (np.concatenate([np.zeros_like(a), a], -1) for a in (effects, outputs))
     n, m = len(effects), len(outputs)
     limit = max(1, int(share * n))
     becomes = predicted.copy()

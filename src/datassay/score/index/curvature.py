@@ -55,7 +55,7 @@ class _Sums:
         small: names of exact blocks.
         bases: of the second pass; None: the first.
         places: of the samples that are fitted to.
-        starts: where each part begins among `places`, and their length at the end.
+        parts: how many they are split into.
         seed: of draws of outputs; each part has its own.
     """
 
@@ -63,11 +63,13 @@ class _Sums:
     small: frozenset[str]
     bases: dict[str, BlockBasis] | None
     places: np.ndarray
-    starts: tuple[int, ...]
+    parts: int
     seed: int
 
     def arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        positions = self.places[self.starts[chunk.number] : self.starts[chunk.number + 1]]
+        n = len(self.places)
+        start, end = (n * number // self.parts for number in (chunk.number, chunk.number + 1))
+        positions = self.places[start:end]
         return {
             name: t.cpu().numpy()[None] for name, t in self._sums(positions, chunk.number).items()
         }
@@ -155,10 +157,9 @@ def _fit(
     dtype = network.dtype
     n = min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
-    work = _Sums(replace(network, progress=silent), small, None, positions, (), seed)
+    work = _Sums(replace(network, progress=silent), small, None, positions, 1, seed)
     sum_bytes = sum(8 * int(np.prod(shape)) for shape, _ in work.template().values())
     parts = n_parts(n, sum_bytes)
-    starts = tuple(n * i // parts for i in range(parts + 1))
 
     def sum_parts(name: str, pass_work: _Sums) -> Sums:
         layout = Layout({"train": parts}, pass_work.template(), 1)
@@ -173,7 +174,7 @@ def _fit(
             total[blocks[int(position)].name, kind] = total_sum.to(network.device)
         return total
 
-    work = replace(work, starts=starts)
+    work = replace(work, parts=parts)
     sums = sum_parts("sums", work)
     bases = kronecker_bases(blocks, sums, dtype)
     if bases:

@@ -177,10 +177,8 @@ def positions_of(
 
 def new_ids(ids: np.ndarray, index_ids: np.ndarray) -> np.ndarray:
     """Return ids for appended samples: counted ids go on counting; raise for ids already known."""
-    n = len(index_ids)
-    is_counted = ids.dtype.kind in "iu" and index_ids.dtype.kind in "iu"
-    if is_counted and (ids == np.arange(len(ids))).all() and (index_ids == np.arange(n)).all():
-        return ids + n
+    if all(a.dtype.kind in "iu" and (a == np.arange(len(a))).all() for a in (ids, index_ids)):
+        return ids + len(index_ids)
     is_known = np.isin(ids.astype(str), index_ids.astype(str))
     if is_known.any():
         names = ", ".join(map(repr, ids[is_known][:3].tolist()))

@@ -180,7 +180,7 @@ def open_index(
 
 def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment]:
     """Yield the parts of an index in their order; raise if one is foreign or unfinished."""
-    noted = noted_parts(place)
+    noted = noted_parts(place) or []
     number = 0
     while (manifest := segment_manifest(place, number)) is not None:
         if manifest["run"].get("of") != index_manifest["of"]:
@@ -188,7 +188,7 @@ def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment
                 f"the rows of an index must be its own; {redact(place)}/rows-{number} is of "
                 "another one. Put its own back."
             )
-        if noted is not None:
+        if noted:
             if number >= len(noted):
                 return  # an appending that was interrupted
             if noted[number] != digest_of_values(manifest["run"]):
@@ -205,15 +205,15 @@ def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment
                 f"an index must be finished; {redact(place)}/rows-{number} lacks {n:,} of "
                 f"{len(store.chunks):,} chunks. Run {command} again: it goes on."
             )
-        if noted is None:
+        if not noted:
             raise DataError(
                 f"an index must be finished; {redact(place)} does not say which parts it has. Run "
                 "index(...) again: it goes on."
             )
         yield Segment(store)
         number += 1
-    if number < len(noted or ()):
+    if number < len(noted):
         raise DataError(
-            f"an index must be whole; {redact(place)} lacks rows-{number}, of {len(noted or ())} "
+            f"an index must be whole; {redact(place)} lacks rows-{number}, of {len(noted)} "
             "parts. Put it back, or append the same samples anew."
         )

@@ -123,7 +123,7 @@ class Sketch:
 
     def _places(self) -> Tensor:
         """Return by how many bits each number of a byte is moved."""
-        return torch.arange(8 - self.bits, -1, -self.bits, dtype=torch.uint8)
+        return torch.arange(0, 8, self.bits, dtype=torch.uint8).flip(0)
 
     def levels(self, packed: np.ndarray) -> Tensor:
         """Return the stored numbers, [b, width], int8 (or float32): v without `offset`."""
@@ -145,9 +145,9 @@ def sketches(n_coordinates: int, n_bytes: int, seed: int) -> list[Sketch]:
         limit = 8 * n_bytes // bits
         if limit:
             width = min(padded, 1 << limit.bit_length() - 1)
-            folds = FOLDS if bits == 1 and width < n_coordinates else (1,)
-            sizes = (min(n_coordinates, n * width) for n in folds)
-            results += [Sketch(size, width, bits, seed) for size in sizes]
+            folds = FOLDS if bits == 1 else (1,)
+            sizes = {min(n_coordinates, n * width) for n in folds}
+            results += [Sketch(size, width, bits, seed) for size in sorted(sizes)]
     return results
 
 

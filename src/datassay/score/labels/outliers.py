@@ -119,7 +119,7 @@ def best_scale(
     """
     outcome = _refine(targets, fit)
     median = float(targets.abs().median())
-    is_positive = median > 0 and (targets > 0).double().mean() >= POSITIVE
+    is_positive = (targets > 0).double().mean() >= POSITIVE
     if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not is_positive:
         return outcome
     threshold = outcome.log_likelihood + GAIN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -229,7 +230,7 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
     # Two offsets a decade, the penalties about one of them, and two fits to the probable labels.
     n_decades = 1 + len(RIDGES) // DECADE
     n_fits = 2.0 * n_decades + 2.0 * DECADE + 2.0
-    work = {"float64": 0.0, "eigen": 0.0, "thin": 0.0}
+    work = defaultdict(float, {"float64": 0.0, "eigen": 0.0, "thin": 0.0})
     if classes := sizes.classes:
         work["calls"] = EVALUATIONS * EVALUATION_CALLS
         work["values"] = EVALUATIONS * EVALUATION_VALUES * n * classes
@@ -237,7 +238,7 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
             work["float64"] = EVALUATIONS * 6.0 * n * classes**2
     if not sizes.is_dual and (b == 1 or n > LARGEST_KERNEL):
         n_reads = 2
-        work[sizes.products] = work.get(sizes.products, 0.0) + n_reads * 2.0 * n * b * p**2
+        work[sizes.products] += n_reads * 2.0 * n * b * p**2
         work["thin"] = n_fits * n * b * p * (b + columns)
         detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
     else:
