@@ -133,7 +133,8 @@ def explain(
         - one rate: before and after the refit;
         - noise that depends on the class: without noise, and after the refit (noise of a region of
           the inputs looks like it, and would turn its order round);
-        - clear noise: after the refit alone.
+        - clear noise that is believed: after the refit alone.
+        Noise that depends on the class counts as far as it is believed; else without noise alone.
         Where sources of labels err far more often, their rates take the place of the common one.
         Probabilities up to 1/2 also count labels that held-out predictions contradict: the better
         noise explains the labels, the less.
@@ -158,18 +159,21 @@ def explain(
             log_p = noiseless_fit.log_p
         return torch.log_softmax((log_p + second_fit.log_posterior) / 2, 1)
 
-    is_clear = search.gain > CLEAR_GAIN
+    found_sources = find_erring_sources(noiseless_fit.log_p, labels, trusted, columns or {})
+    sources, source_fits, shift = fit_sources(outputs, labels, trusted, found_sources, uniform_fit)
+    noisy_fits = [*search.noisy_fits, *source_fits]
+    belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
+    is_clear = search.gain > CLEAR_GAIN and belief.p_noiseless <= 0.5
     second_fit = fit_again(chosen_fit)
     posterior = second_fit.log_posterior if is_clear else average_readings(chosen_fit, second_fit)
     if search.rival_weight > 0:
         rival_posterior = average_readings(search.rival_fit, fit_again(search.rival_fit))
         posterior = torch.lerp(posterior, rival_posterior, search.rival_weight)
         posterior = torch.log_softmax(posterior, 1)
-    found_sources = find_erring_sources(noiseless_fit.log_p, labels, trusted, columns or {})
-    sources, source_fits, shift = fit_sources(outputs, labels, trusted, found_sources, uniform_fit)
+    if chosen_fit.form != "one rate":  # else classes that look alike stand before wrong labels
+        posterior = torch.lerp(posterior, noiseless_fit.log_p, belief.p_noiseless)
+        posterior = torch.log_softmax(posterior, 1)
     posterior = _shift_log_odds(posterior, labels, shift) if source_fits else posterior
-    noisy_fits = [*search.noisy_fits, *source_fits]
-    belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
     are_apart = bool(chosen_fit.log_p.exp().amax(1).mean() > APART)
     is_certain = belief.least_share > 0 or are_apart
