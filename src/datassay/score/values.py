@@ -32,7 +32,7 @@ from datassay.score.labels.ridge import RidgeFit, ridge_fit
 from datassay.score.linear.inputs import flatten_inputs, of_inputs
 from datassay.score.linear.subsets import (
     HELD,
-    MODES,
+    MOST_MODES,
     Modes,
     invert_ridge,
     read_modes,
@@ -177,7 +177,7 @@ def values(
     warnings = ()
     if modes.share < HELD:
         share = f"{modes.share:.0%} of its degrees of freedom"
-        warnings = (f"the fit's leading {MODES} modes stand for all: {share}.",)
+        warnings = (f"the fit's leading {MOST_MODES} modes stand for all: {share}.",)
     return DataValues(
         value=(scale * value).numpy(),
         low=(scale * (value - half)).numpy(),
