@@ -114,19 +114,15 @@ EQUIVALENT = {
     ("score/influence/first_order.py", "if q_rows is None and rows is None:"):
      "general products, of all rows, are the same",
     ("act/review/remaining.py", "if len(order) < BATCH:"): "a draw of as many is all in order",
-    ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit - 1, np.zeros(0, "
-     "int))"): "the first that is asked replaces it",
-    ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit + 2, np.zeros(0, "
-     "int))"): "the first that is asked replaces it",
     ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample - 2) * rows.shape[2] + "
      "4 * len(partners)"): _AT_ONCE,
     ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + "
      "5 * len(partners)"): _AT_ONCE,
     ("store/journal.py", 'if end or file.read(1) != b"\\n":'): _WHOLE,
     ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
-    ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
-     "λ differ without a sample"): "any number of samples tells",
-    ("score/index/search.py", "if n_grouped // GROUPED <= 2 * keep:"): "the best are the same",
+    ("score/leave_one_out.py", "is_same_run = training.leave_out(2) == training.run"):
+     "any number of samples tells",
+    ("score/index/search.py", "if n_groups <= 2 * keep:"): "the best are the same",
     ("store/journal.py", "end = file.seek(1, os.SEEK_END)"): _WHOLE,
     ("act/review/judged.py", "share = np.empty(1)"): "two are wanted",
     ("stats.py", "results = [PERHAPS if d.p <= 1 - LEVEL and d.gain >= 0 else SAME for d in "

@@ -85,7 +85,7 @@ def brittleness(
     if outputs.shape[1] == 1:  # class 0 has the output 0
         effects = np.concatenate([0 * effects, effects], -1)
         outputs = np.concatenate([0 * outputs, outputs], -1)
-    n, m = len(effects), len(outputs)
+    n, m = effects.shape[:2]
     limit = max(1, int(share * n))
     becomes = predicted.copy()
     size = np.zeros(m, int)
@@ -106,15 +106,11 @@ def brittleness(
 
 
 class _Turn(NamedTuple):
-    """Removal that turns a prediction to class `becomes`, by added effects.
+    """Removal that turns a prediction, by added effects."""
 
-    `order` has the samples that may go, those that carry the prediction most first; the first
-    `n_needed` turn it, or none where that is more than there are.
-    """
-
-    becomes: int
-    n_needed: int
-    order: Int[np.ndarray, " limit"]
+    becomes: int  # the class that it turns to
+    n_needed: int  # of `order`; more than there are where removal does not turn it
+    order: Int[np.ndarray, " limit"]  # samples that may go, those that carry it most first
 
 
 def _easiest_turn(
@@ -137,10 +133,8 @@ def _easiest_turn(
 def _count_needed(
     n_needed: int, order: Int[np.ndarray, " limit"], is_turned: Callable[[np.ndarray], bool]
 ) -> int:
-    """Return how many samples of the order must go by retraining; limit + 1: all do not suffice.
-
-    Starts at `n_needed`, doubles until the prediction turns, then bisects.
-    """
+    """Return how many samples of the order must go by retraining; limit + 1: all do not suffice."""
+    # Starts at `n_needed`, doubles until the prediction turns, then bisects.
     low = 0
     high = min(n_needed, len(order))
     limit = len(order)

@@ -141,16 +141,10 @@ def index(
     )  # fmt: skip
     with_temperature(network, temperature)
     engine = engine_named(engine) if isinstance(engine, str) else engine
-    if location is None:
-        path = tempfile.mkdtemp(prefix="datassay-index-")
-    else:
-        path = normal(location)
+    path = tempfile.mkdtemp(prefix="datassay-index-") if location is None else normal(location)
     digest, ids = samples_digest(network.train)
     check_unique(ids)
-    if parameters is None or isinstance(parameters, str):
-        names = parameters
-    else:
-        names = list(parameters)
+    names = parameters if isinstance(parameters, str | None) else list(parameters)
     run = {
         "index": FORMAT,
         **identity(model, network.loss, network.own_loss),
@@ -175,9 +169,7 @@ def index(
         check_gradients(bases)
         sketch = choose_sketch(bases, bytes_per_sample, seed)
         encoder = encode_by(bases, sketch, network.dtype)
-        classes = ()
-        if isinstance(data, SampleSet):
-            classes = data.class_names
+        classes = data.class_names if isinstance(data, SampleSet) else ()
         stored_ids = encode_sample_ids(ids)
         _fill(path, run, network, encoder, stored_ids, classes, engine, progress)
         note_parts(path, digest_of_values(run))

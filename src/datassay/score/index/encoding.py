@@ -105,10 +105,8 @@ class GradientEncoding:
 def _pick(
     coords: Float[Tensor, "b p"], used_rows: Tensor | None, idx: Int[Tensor, " r"], n_columns: int
 ) -> Float[Tensor, "b r"]:
-    """Return the coordinates at `idx`, flat positions in a block of `n_columns` columns.
-
-    `coords` are those of the block's `used_rows`, rising (None: all). Other rows have 0.
-    """
+    """Return the coordinates at `idx`, flat positions in a block of `n_columns` columns."""
+    # `coords` are those of the block's `used_rows`, rising (None: all). Other rows have 0.
     if used_rows is None:
         return coords[:, idx]
     result = coords.new_zeros(len(coords), len(idx))
@@ -204,10 +202,8 @@ def query_rows(
     queries: Batches,
     progress: Progress = silent,
 ) -> Iterator[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]:
-    """Yield batches of the queries' rows in float32, and the measure of each row.
-
-    Where a query has a value per token, each token is a row, those of a query together.
-    """
+    """Yield batches of the queries' rows in float32, and the measure of each row."""
+    # Where a query has a value per token, each token is a row, those of a query together.
     n_done = 0
     for ids, batch in queries:
         measured: list[Tensor] = []  # `each_token` appends the batch's values

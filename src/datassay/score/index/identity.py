@@ -52,9 +52,6 @@ def identity(
 
 def describe_loss(loss: Objective) -> dict[str, Any]:
     """Describe a loss by plain JSON values; a function of the user's by its code."""
-    function = None
-    if loss.function is not None:
-        function = code_fingerprint(_Called(loss.function))
     return {
         "name": loss.name,
         "smoothing": loss.smoothing,
@@ -62,7 +59,7 @@ def describe_loss(loss: Objective) -> dict[str, Any]:
         "scale": loss.scale,
         "temperature": loss.temperature,
         **_non_default_settings(loss),
-        "function": function,
+        "function": map_optional(lambda f: code_fingerprint(_Called(f)), loss.function),
     }
 
 
@@ -71,10 +68,8 @@ def _as_list(values: Tensor | None) -> list | None:
 
 
 def _non_default_settings(loss: Objective) -> dict[str, Any]:
-    """Return the loss's later settings that are not at their default, as JSON values.
-
-    Defaults are left out, so that an index from before these settings existed still matches.
-    """
+    """Return the loss's later settings that are not at their default, as JSON values."""
+    # Defaults are left out, so that an index from before these settings existed still matches.
     settings = {name: getattr(loss, name) for name in LATER_SETTINGS}
     settings["output_weight"] = _as_list(loss.output_weight)
     return {name: value for name, value in settings.items() if value != getattr(DEFAULT_LOSS, name)}
@@ -94,10 +89,7 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
             f"loss must be given to ask {redact(location)}: it was made with a function of the "
             "user's. Pass it: open_index(..., loss=...)."
         )
-    if isinstance(loss, nn.Module):
-        name = of_criterion(loss).name
-    else:
-        name = loss
+    name = of_criterion(loss).name if isinstance(loss, nn.Module) else loss
     if not manifest["function"] and name not in ("auto", manifest["name"]):
         raise SettingError(
             f"loss must be the one that the index was made with, {manifest['name']!r}; "

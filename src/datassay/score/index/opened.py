@@ -18,6 +18,7 @@ from datassay.collect.gradients.batches import Batches, outputs_of
 from datassay.collect.gradients.objective import Objective
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
@@ -140,8 +141,7 @@ class Index(Tabular):
         check_top(top)
         network, queries, query_measure = self._measured_queries(new, measure)
         q_rows, values = self._rows(network, query_measure, queries, progress)
-        n = len(self)
-        m = len(q_rows)
+        n, m = len(self), len(q_rows)
         warnings = tuple(dict.fromkeys((*network.warnings, *queries.warnings, *self.warnings)))
         method = (
             f"index, {self.manifest['curvature']} curvature, {self.bytes_per_sample:,} bytes a "
@@ -246,10 +246,9 @@ class Index(Tabular):
         network, batches = self._network_of(samples, "samples")
         encoding = self._encoding_of(network)
         copy = replace(network, train=batches, removed=None, progress=silent)
-        squared_lengths = [
-            encoding.lengths(gradients if own_gradients is None else own_gradients)
-            for _, gradients, own_gradients in copy.both_gradients()
-        ]
+        squared_lengths = []
+        for _, gradients, own_gradients in copy.both_gradients():
+            squared_lengths.append(encoding.lengths(coalesce(own_gradients, gradients)))
         return torch.cat(squared_lengths).cpu().numpy() / len(self)
 
     def brittleness(
@@ -317,11 +316,11 @@ class Index(Tabular):
         network, batches = self._network_of(more, "more")
         digest, ids = samples_digest(batches)
         stored_ids = encode_sample_ids(new_ids(ids, self.ids))
+        encoding = self._encoding_of(network)
         number = len(self.segments)
         run = {"of": self.manifest["of"], "number": number, "training samples": digest}
         n_bytes = self.sketch.n_bytes
         store = segment_store(self.location, number, run, len(ids), n_bytes, stored_ids, {})
-        encoding = self._encoding_of(network)
         work = RowWork(replace(network, progress=silent), batches, encoding, stored_ids)
         engine = engine_named(engine) if isinstance(engine, str) else engine
         step = f"append to {redact(self.segments[0].store.location)}"
@@ -379,8 +378,7 @@ class Index(Tabular):
             temperature = self.manifest[OWN_TEMPERATURE]
             if temperature != self.loss.temperature:
                 self._network.own_loss = replace(self.loss, temperature=temperature)
-        network = self._network
-        return network, queries_of(network, samples, name)
+        return self._network, queries_of(self._network, samples, name)
 
     def _rows(
         self, network: TrainedNetwork, measure: Measure, queries: Batches, progress: Progress

@@ -147,9 +147,7 @@ def open_index(
     """
     folder = normal(location)
     rows_manifest = segment_manifest(folder, 0)
-    manifest = None
-    if rows_manifest is not None:
-        manifest = rows_manifest["free"].get("index")
+    manifest = rows_manifest["free"].get("index") if rows_manifest is not None else None
     if rows_manifest is None or manifest is None:
         raise DataError(
             f"location must hold an index; {redact(folder)} has none. Make it: index(), or "
@@ -202,9 +200,7 @@ def _segments(folder: str, index_manifest: Mapping[str, Any]) -> Iterator[Segmen
                     "is another one of them. Put it back."
                 )
         store = stored_segment(folder, number, manifest)
-        command = "index(...)"
-        if number:
-            command = "the appending"
+        command = "the appending" if number else "index(...)"
         if n := len(store.list_unfinished()):
             raise DataError(
                 f"an index must be finished; {redact(folder)}/rows-{number} lacks {n:,} of "

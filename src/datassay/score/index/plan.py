@@ -179,13 +179,11 @@ class _Pilot:
     """A few samples read as all will be.
 
     Attributes:
-        sums: seconds a sample of the first pass for the curvature.
-        squares: of the second pass; 0: there is none.
-        rows: of the rows.
+        sums: seconds a sample of the curvature's first pass; squares: of the second, 0: none;
+            rows: of the rows.
         sum_bytes: of one part's sums.
         follows: whether the gradient of what training left to learn is taken.
-        held: bytes of a batch's gradients.
-        vectors: backward passes for a batch's curvature.
+        held: bytes of a batch's gradients; vectors: backward passes for its curvature.
         compare: seconds of comparing one row with one of many queries.
         fidelity: bytes of a row → correlation of its effects with exact ones.
         bases: of these samples; stand-ins of the same cost where fitting takes long.

@@ -48,14 +48,8 @@ class QueryRows:
     def products(
         self, levels: Tensor, scale: Float[Tensor, " b"], queries: slice, *, coarse: bool
     ) -> Float[Tensor, "q b"]:
-        """Return cᵢᵀcⱼ of some queries and of rows.
-
-        Args:
-            levels: of the rows, as `Sketch.levels` returns them.
-            scale: of the rows.
-            queries: positions.
-            coarse: use the queries' upper 8 bits alone.
-        """
+        """Return cᵢᵀcⱼ of some queries and of rows; `coarse`: by the upper 8 bits of queries."""
+        # levels, scale: of the rows, as `Sketch.levels` and `Sketch.pack` return them.
         total = self._plane_products(0, levels, queries)
         n_planes = 1 if coarse else len(self.planes)
         for plane in range(1, n_planes):
@@ -82,12 +76,10 @@ def _multiply(plane: Tensor, levels: Tensor) -> Tensor:
 def prepare_rows(
     sketch: Sketch, parts: Iterable[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]
 ) -> tuple[QueryRows, Float[Tensor, " m"]]:
-    """Return the queries' rows, ready to be compared, and the measure of each.
-
-    `parts` are batches of rows and of their measures. Where the processor multiplies 8-bit numbers,
-    rows are rounded to 16 bits, each by its own unit: an error of 1e-4 of that which rounding the
-    stored rows to one bit makes.
-    """
+    """Return the queries' rows, ready to be compared, and the measure of each."""
+    # `parts` are batches of rows and of their measures. Where the processor multiplies 8-bit
+    # numbers, rows are rounded to 16 bits, each by its own unit: an error of 1e-4 of that which
+    # rounding the stored rows to one bit makes.
     fits_int32 = 2**sketch.bits * STEP * sketch.width < 2**32  # a sum of products
     is_fast = sketch.bits != FLOAT and fits_int32 and has_int8()
     batches: list[tuple[Tensor, ...]] = []  # the planes of each
@@ -116,7 +108,7 @@ def has_int8() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def _read_chunks(
+def read_chunks(
     segments: Sequence[Segment], progress: Progress
 ) -> Iterator[tuple[int, np.ndarray, Float[np.ndarray, " b"]]]:
     """Yield rows, chunk by chunk: the position of the first, the rows packed, and their scales."""
@@ -135,7 +127,7 @@ def all_products(
 ) -> Iterator[tuple[int, Float[Tensor, "b m"]]]:
     """Yield, chunk by chunk, the position of the first row and cᵢᵀcⱼ with all queries."""
     all_queries = slice(0, len(queries))
-    for start, packed, scale in _read_chunks(segments, progress):
+    for start, packed, scale in read_chunks(segments, progress):
         levels = queries.sketch.levels(packed)
         products = queries.products(levels, torch.from_numpy(scale), all_queries, coarse=False)
         yield start, products.T.double()
@@ -157,7 +149,7 @@ def largest(
     raising = _Best(m, keep, largest=True)
     lowering = _Best(m, keep, largest=False)
     total = np.zeros(n)
-    for start, packed, row_scale in _merge_chunks(_read_chunks(segments, progress)):
+    for start, packed, row_scale in _merge_chunks(read_chunks(segments, progress)):
         levels = queries.sketch.levels(packed)
         factor = torch.from_numpy(row_scale) * -scale
         for begin in range(0, m, QUERY_GROUP):
@@ -195,11 +187,9 @@ def _concatenate(
 def _topk(
     effect: Float[Tensor, "q b"], keep: int, *, largest: bool
 ) -> tuple[Float[Tensor, "q keep"], Tensor]:
-    """Return values and positions as `topk` along rows does, faster.
-
-    The `keep` best values lie in the `keep` groups whose best values are the best: only these
-    groups are searched, and the tail that fills no group.
-    """
+    """Return values and positions as `topk` along rows does, faster."""
+    # The `keep` best values lie in the `keep` groups whose best values are the best: only these
+    # groups are searched, and the tail that fills no group.
     q, b = effect.shape
     n_groups = b // GROUPED
     if n_groups < 2 * keep:

@@ -73,11 +73,9 @@ class Sketch:
         return torch.from_numpy(bits.astype(np.float32) * 2 - 1)
 
     def mix(self, signed: Float[Tensor, "b N"]) -> Float[Tensor, "b width"]:
-        """Return y of coordinates that were multiplied by their signs.
-
-        A row's sums are taken in the same order whatever the batch. Cost: N + K log₂ K additions
-        a row.
-        """
+        """Return y of coordinates that were multiplied by their signs."""
+        # A row's sums are taken in the same order whatever the batch. Cost: N + K log₂ K additions
+        # a row.
         return torch.cat([self._mix_rows(rows) for rows in signed.split(ROWS_AT_ONCE)])
 
     def _mix_rows(self, signed: Float[Tensor, "b N"]) -> Float[Tensor, "b width"]:

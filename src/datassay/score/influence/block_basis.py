@@ -34,10 +34,6 @@ from datassay.optional import drop_none
 from datassay.score.influence.optimizer_state import Metric
 from datassay.score.influence.short_training import ShortTraining, quadrature
 
-# Blocks of up to this many weights are exact, the smallest first, as long as all of them together
-# take no more than so many operations, half a minute or so.
-LARGEST_EXACT = 4096
-MOST_OPERATIONS = 1e12
 # Kronecker factors of up to this many rows have their eigenbasis; larger ones stay as they are.
 LARGEST_SIDE = 4096
 # Rows of factors that are multiplied at once: it costs size² to add a product up in float64.
@@ -84,11 +80,9 @@ class BlockBasis:
     def coordinates(
         self, uses: list[Use], row_idx: Tensor | None = None
     ) -> tuple[Float[Tensor, "b p"], Tensor | None]:
-        """Return gradients in the basis, [b, p], and the rows of the weights that p is of.
-
-        `row_idx`: rows to return; None: those in use, where rows have no basis. None in place of
-        rows: all of them.
-        """
+        """Return gradients in the basis, [b, p], and the rows of the weights that p is of."""
+        # `row_idx`: rows to return; None: those in use, where rows have no basis. None in place of
+        # rows: all of them.
         n_rows = self.block.shape[0]
         if self.dense_basis is not None:
             return matrix(uses, n_rows).flatten(1) @ self.dense_basis, None
@@ -112,14 +106,10 @@ class BlockBasis:
         return coordinates.square().sum(0).double(), rows
 
     def inverse(self, rows: Tensor | None = None) -> Float[Tensor, " p"]:
-        """Return 1 / (λ + damping), or the response, flat, of some rows of λ; None: all.
-
-        0 where λ and damping are 0.
-        """
+        """Return 1 / (λ + damping), or the response, flat, of some rows of λ; None: all."""
+        # 0 where λ and damping are 0.
         if self.response is not None:
-            response = self.response
-            if rows is not None:
-                response = response[rows]
+            response = self.response if rows is None else self.response[rows]
             return response.flatten()
         total = self.eigenvalues + self.damping
         if rows is not None:
@@ -219,9 +209,7 @@ def fit_bases(
         added = training.solve(_decrement_terms(training.gradients, bases, hessians, penalty_of))
         penalty_of = {name: Penalty(p.share, p.decay + added) for name, p in penalty_of.items()}
     for name, basis in bases.items():
-        mean_decay = 0.0
-        if name in metrics:
-            mean_decay = float(metrics[name].decay.mean())
+        mean_decay = float(metrics[name].decay.mean()) if name in metrics else 0.0
         basis.damping = _damping(basis.eigenvalues, penalty_of[name]) + mean_decay
     for block in blocks:
         if block.name in hessians:
@@ -230,10 +218,8 @@ def fit_bases(
             else:
                 fit = _exact
             bases[block.name] = fit(block, hessians.pop(block.name), dtype, penalty_of[block.name])
-    with_curvature = {
-        name for name, basis in bases.items() if bool((basis.eigenvalues + basis.damping > 0).any())
-    }
-    return {block.name: bases[block.name] for block in blocks if block.name in with_curvature}
+    curved_names = {n for n, b in bases.items() if bool((b.eigenvalues + b.damping > 0).any())}
+    return {block.name: bases[block.name] for block in blocks if block.name in curved_names}
 
 
 def _decrement_terms(
@@ -242,15 +228,12 @@ def _decrement_terms(
     hessians: Mapping[str, Tensor],
     penalty_of: Mapping[str, Penalty],
 ) -> Iterator[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]:
-    """Yield each block's damped eigenvalues v and squared coordinates c² of its gradient.
-
-    Σ c² / v is the Newton decrement; of exact blocks by Lanczos' quadrature.
-    """
+    """Yield each block's damped eigenvalues v and squared coordinates c² of its gradient."""
+    # Σ c² / v is the Newton decrement; of exact blocks by Lanczos' quadrature.
     for name, basis in bases.items():
         gradient = gradients[name].flatten()[None]
         sides = drop_none(basis.row_basis, basis.column_basis)
-        if sides:
-            gradient = gradient.to(sides[0])
+        gradient = gradient.to(sides[0]) if sides else gradient
         squares = basis.to_basis(gradient)[0].double().square().cpu()
         values = basis.eigenvalues.flatten().double().cpu()
         yield values + _damping(values, penalty_of[name]), squares
@@ -310,34 +293,22 @@ def kronecker_bases(
     results = {}
     for block in blocks:
         if (block.name, SQUARES) in sums:
-            left_moments = sums.pop((block.name, SIDES[0]), None)
-            right_moments = sums.pop((block.name, SIDES[1]), None)
+            moments = [sums.pop((block.name, side), None) for side in SIDES]
             metric = metrics.get(block.name)
-            if metric is None:
-                left_steps = right_steps = torch.ones(1)
-            else:
-                left_steps, right_steps = metric.factors()
-            basis = BlockBasis(
-                block,
-                None,
-                None
-                if left_moments is None
-                else _scaled_eigenvectors(left_moments, left_steps, dtype),
-                None
-                if right_moments is None
-                else _scaled_eigenvectors(right_moments, right_steps, dtype),
-                sums[block.name, SQUARES],
-            )
+            steps = [torch.ones(1)] * 2 if metric is None else metric.factors()
+            u_left = _scaled_eigenvectors(moments[0], steps[0], dtype)
+            u_right = _scaled_eigenvectors(moments[1], steps[1], dtype)
+            basis = BlockBasis(block, None, u_left, u_right, sums[block.name, SQUARES])
             if metric is not None:
-                basis.steps, basis.unturned = metric.split(
-                    left_moments is not None, right_moments is not None
-                )
+                basis.steps, basis.unturned = metric.split(u_left is not None, u_right is not None)
             results[block.name] = basis
     return results
 
 
-def _scaled_eigenvectors(side: Tensor, steps: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return √d times the eigenvectors of √d side √d; d: `steps`, the side's part of D."""
+def _scaled_eigenvectors(side: Tensor | None, steps: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """Return √d times the eigenvectors of √d side √d, d its part of D (`steps`); None for None."""
+    if side is None:
+        return None
     root_steps = steps.flatten().sqrt().to(side)
     _, vectors = torch.linalg.eigh(side * root_steps[:, None] * root_steps)
     return (vectors * root_steps[:, None]).to(dtype)
@@ -364,10 +335,7 @@ def _gram(batches: list[Tensor]) -> Float[Tensor, "size size"]:
 
 def _add(sums: Sums, key: tuple[str, str], term: Tensor) -> None:
     """Add a term to a sum in place; begin the sum with it, not a copy, where there is none."""
-    if key in sums:
-        sums[key] = sums[key].add_(term)
-    else:
-        sums[key] = term
+    sums[key] = sums[key].add_(term) if key in sums else term
 
 
 def _spectral(
@@ -378,13 +346,8 @@ def _spectral(
     metric: Metric | None,
 ) -> BlockBasis:
     """Return H's eigenbasis, or √D times that of √D H √D + Λ for a metric; overwrites `hessian`."""
-    steps = None
-    if metric is not None:
-        steps = metric.steps.flatten().to(hessian)
-    if steps is None:
-        root_steps = torch.ones(1).to(hessian)
-    else:
-        root_steps = steps.sqrt()
+    steps = metric.steps.flatten().to(hessian) if metric is not None else None
+    root_steps = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
     hessian.mul_(root_steps[:, None]).mul_(root_steps)
     damping = _damping(hessian.diagonal(), penalty)
     if metric is not None:

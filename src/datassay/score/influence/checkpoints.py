@@ -151,9 +151,7 @@ def learning_rates(checkpoints: Any) -> list[float]:
         logged = [e for e in state.get("log_history", []) if "learning_rate" in e]
         lrs = [e["learning_rate"] for e in logged if e.get("step", 0) <= last_step]
         if not lrs or not lrs[-1] > 0:
-            why = "was not logged"
-            if lrs:
-                why = "is 0"
+            why = "is 0" if lrs else "was not logged"
             raise SettingError(
                 f"lr='trainer' needs a positive learning rate; that of {_name(folder)} {why}. Give "
                 "lr=[...], one a checkpoint, or leave this one out; logging_steps= logs more."

@@ -8,13 +8,12 @@ from datassay.collect.gradients.blocks import Block
 from datassay.collect.loss import MOST_SUMMED
 from datassay.errors import SettingError
 from datassay.machine import available_memory
-from datassay.score.influence.block_basis import (
-    LARGEST_EXACT,
-    LARGEST_SIDE,
-    MOST_OPERATIONS,
-    Penalty,
-)
+from datassay.score.influence.block_basis import LARGEST_SIDE, Penalty
 
+# Blocks of up to this many weights are exact, the smallest first, as long as all of them together
+# take no more than so many operations, half a minute or so.
+LARGEST_EXACT = 4096
+MOST_OPERATIONS = 1e12
 # Damping, of the mean eigenvalue, where a block is factored, and where it is exact with ENOUGH
 # samples: best for most networks on which settings were chosen (digits and Fashion-MNIST, 1000
 # samples, `bench/attribution/halves.py`). Fewer samples are damped more, in proportion.
@@ -38,10 +37,8 @@ def auto_damping(n: int, *, is_exact: bool) -> float:
 def exact_rule(
     curvature: str, n: int, blocks: list[Block], max_operations: float = MOST_OPERATIONS
 ) -> Callable[[Block], bool]:
-    """Return a function from a block to whether its Hessian is exact.
-
-    "auto": the smallest blocks are, as many as `max_operations` allow for n samples.
-    """
+    """Return a function from a block to whether its Hessian is exact."""
+    # "auto": the smallest blocks are, as many as `max_operations` allow for n samples.
     if curvature == "blocks":
         return lambda block: True
     if curvature == "ekfac":
@@ -66,10 +63,8 @@ def penalties(
     """Return what is added to each block's eigenvalues, by block's name; n: samples."""
     results = {}
     for block in blocks:
-        if damping == "auto":
-            share = auto_damping(n, is_exact=is_exact(block))
-        else:
-            share = float(damping)
+        is_auto = damping == "auto"
+        share = auto_damping(n, is_exact=is_exact(block)) if is_auto else float(damping)
         results[block.name] = Penalty(share, float(weight_decay))
     return results
 

@@ -77,7 +77,7 @@ class Measure:
                 "measure='margin' needs one class per sample; these have probabilities of classes. "
                 "Use 'loss'."
             )
-        is_classification = not are_numbers or not is_of_values or is_one_hot(y)
+        is_class = not are_numbers or not is_of_values or is_one_hot(y)
         if are_numbers:
             counts = torch.ones_like(f[..., 0])
             encoded = y.flatten(0, 1)
@@ -85,13 +85,9 @@ class Measure:
             counts = (y != IGNORED).to(f)
             encoded = _encode(y.flatten(), k)
         flat = f.flatten(0, 1)
-        loss_name = "cross_entropy"
-        if is_of_values:
-            loss_name = "mse"
+        loss_name = "mse" if is_of_values else "cross_entropy"
         deciding = self._deciding_outputs(batch, flat)
-        measure = outcome(
-            self.name, loss_name, deciding, encoded, is_classification=is_classification
-        )
+        measure = outcome(self.name, loss_name, deciding, encoded, is_classification=is_class)
         return (measure(flat).view(counts.shape) * counts).sum(1)
 
     def _outputs_and_targets(self, model: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
@@ -210,10 +206,8 @@ def each_token(values: Tensor, collected: list[Tensor]) -> list[Tensor]:
 def _join(
     pieces: list[tuple[Tensor, Tensor | None]], shape: tuple[int, int]
 ) -> tuple[Tensor, Tensor | None]:
-    """Return batches' coordinates joined, [m, rows · columns], and the rows that any batch uses.
-
-    0 in the rows that a batch does not use. None: all rows.
-    """
+    """Return batches' coordinates joined, [m, rows · columns], and the rows that any batch uses."""
+    # 0 in the rows that a batch does not use. None: all rows.
     if all(rows is None for _, rows in pieces):
         return torch.cat([values for values, _ in pieces]), None
     all_rows = torch.cat([
@@ -222,9 +216,7 @@ def _join(
     device = pieces[0][0].device
     padded = [p.new_zeros(len(p), len(all_rows), shape[1]) for p, _ in pieces]
     for target, (values, used_rows) in zip(padded, pieces, strict=True):
-        rows = all_rows
-        if used_rows is not None:
-            rows = used_rows.cpu()
+        rows = used_rows.cpu() if used_rows is not None else all_rows
         positions = torch.searchsorted(all_rows, rows)
         target[:, positions] = values.view(len(values), len(rows), shape[1])
     return torch.cat(padded).flatten(1), all_rows.to(device)
@@ -286,11 +278,9 @@ def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[
 def _products(
     coords: Tensor, rows: Tensor | None, matrix: Tensor, q_rows: Tensor | None, columns: int
 ) -> Float[Tensor, "b m"]:
-    """Return inner products of samples' and queries' coordinates over the rows that both have.
-
-    `rows` are those of `coords`, `q_rows` those of `matrix`, rising; None: all. A row has `columns`
-    coordinates.
-    """
+    """Return inner products of samples' and queries' coordinates over the rows that both have."""
+    # `rows` are those of `coords`, `q_rows` those of `matrix`, rising; None: all. A row has
+    # `columns` coordinates.
     if q_rows is None and rows is None:
         return coords @ matrix.T
     if not matrix.shape[1]:

@@ -59,16 +59,12 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     """Compute effects from gradients alone, averaged over networks; add TracIn's checkpoints."""
     models, name = prepare(request, train, val)
     network = models[0].network
-    if val is None:
-        queries = network.train
-    else:
-        queries = queries_of(network, val)
+    queries = network.train if val is None else queries_of(network, val)
     network.warnings.extend(queries.warnings)
     samples = network.removed or network.train
-    if samples.ids is None:
-        ids = np.concatenate([ids for ids, _ in samples])
-    else:
-        ids = samples.ids
+    ids = samples.ids
+    if ids is None:
+        ids = np.concatenate([batch_ids for batch_ids, _ in samples])
     own_idx = None
     if val is None:
         own_idx = np.arange(len(ids))
@@ -80,10 +76,7 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
 
 def queries_of(network: TrainedNetwork, queries: Any, name: str = "val") -> Batches:
     """Split queries into batches as the network takes them."""
-    if isinstance(queries, Unlabelled):
-        samples = queries.samples
-    else:
-        samples = queries
+    samples = queries.samples if isinstance(queries, Unlabelled) else queries
     takes_whole_numbers = isinstance(samples, SampleSet) and takes_integers(
         network.model, samples.x[:1]
     )
@@ -157,10 +150,8 @@ def _curvature_name(request: Request, prepared: list[Prepared], reason: str) -> 
 
 
 def _with_choice(request: Request, networks: list[TrainedNetwork]) -> tuple[Request, str]:
-    """Return the request with damping as chosen by the first network, and words that say why.
-
-    Sets the chosen temperature in all networks. Where nothing is to be chosen all stays as it is.
-    """
+    """Return the request with damping as chosen by the first network, and words that say why."""
+    # Sets the chosen temperature in all networks. Where nothing is to be chosen all stays as it is.
     if request.damping != "auto" or request.method != "gauss_newton":
         return request, ""
     choice = choose(networks[0], request.curvature, request.weight_decay, request.seed)
@@ -280,9 +271,7 @@ def with_steps(network: TrainedNetwork, measure: Measure, segment: TrainingSegme
     bases = {}
     for block in network.per_sample.blocks:
         ones = torch.ones(block.shape, dtype=torch.float64, device=network.device)
-        steps = None
-        if metrics:
-            steps = metrics[block.name].steps.to(network.device)
+        steps = metrics[block.name].steps.to(network.device) if metrics else None
         bases[block.name] = BlockBasis(block, None, None, None, ones, response=steps)
     return Prepared(network, bases, measure, segment.time)
 

@@ -184,10 +184,8 @@ class _Minimum:
         return u, torch.ones(len(rows), 1, dtype=torch.float64), squared_error
 
     def influence(self, panel: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Return X of a panel's samples on the partners, [g, s], on themselves, [g], and Σ, [g].
-
-        Σ is the sum over all other samples.
-        """
+        """Return X of a panel's samples on the partners, [g, s], on themselves, [g], and Σ, [g]."""
+        # Σ is the sum over all other samples.
         n = len(self._residual)
         factor = n if self._is_near else -n
         u, v, squared_error = self._factors(self._basis.rows[panel], panel)
@@ -201,10 +199,8 @@ class _Minimum:
         return on_partners, on_self, on_others
 
     def moments(self, panel: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Return moments of a panel's samples, [5, g], and Σ X and Σ X² of each partner, [s].
-
-        The moments are mean, variance, skewness, kurtosis and X(z, z).
-        """
+        """Return moments of a panel's samples, [5, g], and Σ X and Σ X² of each partner, [s]."""
+        # The moments are mean, variance, skewness, kurtosis and X(z, z).
         x, on_self, on_others = self.influence(panel)
         n = len(self._residual)
         s = len(self._partner_idx)
@@ -298,9 +294,8 @@ def influence_steps(sizes: Sizes) -> list[PlanStep]:
     n_partners = min(n, MOST_PARTNERS)
     if _is_left_out(sizes.options, n):
         return []
-    row_values = 0
-    if not sizes.is_dual:  # rows are computed from features, for the partners and for all
-        row_values = 2 * n * sizes.rows * p
+    # From features rows are computed, once for the partners and once for all.
+    row_values = 0 if sizes.is_dual else 2 * n * sizes.rows * p
     flops = 2.0 * p * (n * n_partners + row_values)
     work = {sizes.products: flops, "values": PAIR_VALUES * n * n_partners}
     n_bytes = step_bytes(sizes.form)["influence"]

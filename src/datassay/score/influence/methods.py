@@ -172,9 +172,7 @@ def influence(
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
-    trainer = None
-    if is_trainer(model):
-        trainer = from_trainer(model, train, val, loss)
+    trainer = from_trainer(model, train, val, loss) if is_trainer(model) else None
     if trainer is not None:
         model = trainer.model
         train = trainer.train
@@ -188,9 +186,7 @@ def influence(
     )  # fmt: skip
     request = prepare_request(request, checkpoints)
     result = _effects(request, train, val)
-    notes = ()
-    if trainer is not None:
-        notes = trainer.notes
+    notes = trainer.notes if trainer is not None else ()
     if trainer is not None and request.settings.get("optimizer") is None:
         notes = (*trainer.decay_notes, *notes)
     return replace(result, warnings=(*notes, *result.warnings))
@@ -203,9 +199,7 @@ def prepare_request(request: Request, checkpoints: Any) -> Request:
         raise SettingError(f"method must be one of {names}; got {request.method!r}.")
     if request.method == "auto":
         request = replace(request, method="gauss_newton")
-    functions = ON_ARRAYS
-    if request.takes_gradients:
-        functions = TAKES_CHECKPOINTS
+    functions = TAKES_CHECKPOINTS if request.takes_gradients else ON_ARRAYS
     function = functions.get(request.method)  # whose parameters are the method's settings
     if request.method == "replay":
         function = OwnRun
@@ -230,10 +224,7 @@ def _effects(request: Request, train: Any, val: Any) -> Attribution:
     if request.method == "replay":
         return by_replay(request, train, val)
     damping = request.damping
-    if isinstance(damping, str):
-        absolute = Influence.damping
-    else:
-        absolute = float(damping)
+    absolute = Influence.damping if isinstance(damping, str) else float(damping)
     return _on_arrays(request, train, val, absolute)
 
 
@@ -245,9 +236,7 @@ def _on_arrays(
     method = request.method
     precision = request.precision or "float64"
     removed = request.removed
-    idx = None
-    if removed is not None:
-        idx = tuple(check_removed(removed, len(train)))
+    idx = tuple(check_removed(removed, len(train))) if removed is not None else None
     settings = dict(request.settings)
     if method == "gauss_newton":
         settings["response"] = request.response
@@ -257,10 +246,7 @@ def _on_arrays(
         if request.device is not None:
             model = frozen_copy(model, getattr(torch, precision)).to(request.device)
         mean_loss = loss_at(model, train, loss, precision)
-        if val is None:
-            x = mean_loss.x
-        else:
-            x = inputs(mean_loss.template, val)
+        x = mean_loss.x if val is None else inputs(mean_loss.template, val)
         decay = float(request.weight_decay)
         seed = request.seed + index
         problems.append(
@@ -280,12 +266,8 @@ def _on_arrays(
     ]
     values = torch.stack([measure(f) for f in outputs]).mean(0)
     name = f"{method}, damping {damping:g}"
-    if idx is None:
-        ids = train.ids
-        removed_idx = np.arange(len(train))
-    else:
-        ids = train.ids[list(idx)]
-        removed_idx = np.array(idx)
+    removed_idx = np.arange(len(train)) if idx is None else np.array(idx)
+    ids = train.ids[removed_idx]
     own_idx = removed_idx if val is None else None
     effects = average_effects(streams, 1 / len(streams))
     result = gather(effects, values, request.measure, ids, name, request.top, own_idx)

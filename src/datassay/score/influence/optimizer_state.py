@@ -51,10 +51,8 @@ class Metric:
         return log_rows.exp(), log_columns.exp()
 
     def split(self, has_left: bool, has_right: bool) -> tuple[Tensor, Tensor]:
-        """Return the factors of a bᵀ that are in a Kronecker basis, and those that are not.
-
-        a is in it where it `has_left`, b where it `has_right`. Each is [rows, columns].
-        """
+        """Return the factors of a bᵀ that are in a Kronecker basis, and those that are not."""
+        # a is in it where it `has_left`, b where it `has_right`. Each is [rows, columns].
         rows, columns = self.factors()
         inside = torch.ones_like(self.steps)
         outside = inside
@@ -218,16 +216,10 @@ def _match(
     shapes: Mapping[int, tuple[int, ...]],
     weights: Mapping[str, tuple[int, ...]],
 ) -> dict[int, str]:
-    """Return the weight's name of each state index; empty where it is not certain.
-
-    Certain are shapes that agree in the order of indices, or in the only way to deal the weights
-    out to the groups that keeps each group's order.
-
-    Args:
-        groups: state indices of each group.
-        shapes: of states, as far as they say them.
-        weights: name → shape, in the model's order.
-    """
+    """Return the weight's name of each state index; empty where it is not certain."""
+    # Certain are shapes that agree in the order of indices, or in the only way to deal the weights
+    # out to the groups that keeps each group's order. groups: state indices of each. shapes: of
+    # states, as far as they say them. weights: name → shape, in the model's order.
 
     def fits(index: int, shape: tuple[int, ...]) -> bool:
         return shapes.get(index, shape) == shape

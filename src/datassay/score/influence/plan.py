@@ -107,10 +107,7 @@ def influence_plan(
     m = network.n
     if val is not None:
         queries = batches(val, network.pass_size, "val")
-        if queries.n is None:
-            m = sum(len(ids) for ids, _ in queries)
-        else:
-            m = queries.n
+        m = sum(len(ids) for ids, _ in queries) if queries.n is None else queries.n
     with_temperature(network, TrainedWeights.temperature)
     batch = next(iter(network.train))
     one_batch = Batches(lambda: iter([batch]), batch[0], len(batch[0]))
@@ -119,10 +116,10 @@ def influence_plan(
 
 
 class _Sizes(NamedTuple):
-    """Numbers of what takes part."""
+    """Numbers of samples, n, of queries, m, and of models."""
 
-    n: int  # samples
-    m: int  # queries
+    n: int
+    m: int
     n_models: int
 
 
@@ -211,21 +208,12 @@ def blocks_of(network: TrainedNetwork, is_exact: Callable[[Block], bool]) -> dic
 def _count_operations(
     block: Block, pilot: _Pilot, is_exact: bool, n: int, n_other: int, n_effects: int
 ) -> dict[str, float]:
-    """Return a block's operations by kind; gradients are in the network's precision.
-
-    The curvature is fitted to n samples; `n_other` gradients are those of losses and queries.
-    """
+    """Return a block's operations by kind; gradients are in the network's precision."""
+    # The curvature is fitted to n samples; `n_other` gradients are those of losses and queries.
     n_fitted = pilot.n_vectors * n
-    form = 0.0
-    rotate = 0.0
-    moments = 0.0
     sides = [0 if side > LARGEST_SIDE or side == 1 else side for side in block.shape]
-    for use_form, use_rotate, use_moments in _count_uses(
-        pilot.uses[block.name], block.shape, sides
-    ):
-        form += use_form
-        rotate += use_rotate
-        moments += use_moments
+    by_use = list(_count_uses(pilot.uses[block.name], block.shape, sides))
+    form, rotate, moments = np.sum(by_use, axis=0).tolist()
     products = 2.0 * n_effects * block.size
     if is_exact:
         square = 2.0 * block.size**2
@@ -238,10 +226,8 @@ def _count_operations(
 def _count_uses(
     uses: list[Use], shape: tuple[int, int], sides: list[int]
 ) -> Iterator[tuple[float, float, float]]:
-    """Yield each use's operations per sample: to form a gradient, to rotate it, to sum moments.
-
-    `sides` are those of the block that have a basis, else 0.
-    """
+    """Yield each use's operations per sample: to form a gradient, to rotate it, to sum moments."""
+    # `sides` are those of the block that have a basis, else 0.
     rows, columns = shape
     n_left, n_right = sides
     for use in uses:
@@ -266,10 +252,7 @@ def _peak(
     n_queries: int,
     top: int | None,
 ) -> float:
-    """Return the most bytes at once: while a last network is fitted, or effects are computed.
-
-    `n_queries` are held together.
-    """
+    """Return the most bytes at once: while a last network is fitted, or effects are computed."""
     n, m, n_models = sizes
     blocks = network.per_sample.blocks
     weight_bytes, itemsize, formed_bytes = network_bytes(network)

@@ -96,13 +96,8 @@ def tracin_settings(
 
     Source: Pruthi et al. (2020), TracInCP. The optimiser's D is ours.
     """
-    models = [model]
-    if checkpoints is not None:
-        models = list(checkpoints)
-    if isinstance(lr, int | float):
-        rates = [float(lr)] * len(models)
-    else:
-        rates = [float(v) for v in lr]
+    models = list(checkpoints) if checkpoints is not None else [model]
+    rates = [float(lr)] * len(models) if isinstance(lr, int | float) else list(map(float, lr))
     require(models, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
     if len(rates) != len(models):
         raise SettingError(
@@ -130,10 +125,7 @@ def segment_settings(
             "method 'segments' needs checkpoints of the run and the updates done at each, "
             f"steps=[100, 200, ...]; got {len(networks)} checkpoints and {len(steps)} steps."
         )
-    if isinstance(lr, int | float):
-        rates = [float(lr)] * len(networks)
-    else:
-        rates = [float(v) for v in lr]
+    rates = [float(lr)] * len(networks) if isinstance(lr, int | float) else list(map(float, lr))
     if len(rates) != len(networks) or not all(rate > 0 for rate in rates):
         raise SettingError(
             f"lr must be positive, one number or one per checkpoint; got {lr!r} for "

@@ -44,10 +44,8 @@ class ShortTraining:
     damping: float = 0.0
 
     def solve(self, terms: Iterable[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]) -> float:
-        """Return the least λ ≥ 0 by which the decrement is small enough; keep it in `damping`.
-
-        `terms`: of each block the eigenvalues of H + damping, and the squares of ∇L along them.
-        """
+        """Return the least λ ≥ 0 by which the decrement is small enough; keep it in `damping`."""
+        # `terms`: of each block the eigenvalues of H + damping, and the squares of ∇L along them.
         value_parts, square_parts = zip(*terms, strict=True)
         values = torch.cat(value_parts)
         squares = torch.cat(square_parts)

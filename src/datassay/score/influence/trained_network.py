@@ -116,11 +116,9 @@ class TrainedNetwork:
             yield len(ids), gradients, own_grads
 
     def roots(self, seed: int, step: str) -> Iterator[Gradients]:
-        """Yield gradients J_iᵀ v, a batch and a v at a time, whose Σ J_iᵀ v vᵀ J_i is n times H.
-
-        H is the loss's Gauss–Newton Hessian. Where it is drawn (many outputs), that holds in the
-        mean; each pass draws the same.
-        """
+        """Yield gradients J_iᵀ v, a batch and a v at a time, whose Σ J_iᵀ v vᵀ J_i is n times H."""
+        # H is the loss's Gauss–Newton Hessian. Where it is drawn (many outputs), that holds in the
+        # mean; each pass draws the same.
         generator = torch.Generator().manual_seed(seed)
         done = 0
         for ids, batch in self.train:
@@ -199,18 +197,10 @@ def trained_network(
     notes = train.warnings if isinstance(train, SampleSet) else samples.warnings
     per_sample.warnings.extend((*notes, *messages))
     return TrainedNetwork(
-        model=copied,
-        per_sample=per_sample,
-        train=samples,
-        loss=training_loss,
-        n=n,
-        progress=progress,
-        warnings=per_sample.warnings,
-        pass_size=pass_size,
-        integers=integers,
-        n_outputs=k,
+        copied, per_sample, samples, training_loss, n, progress, per_sample.warnings,
+        pass_size=pass_size, integers=integers, n_outputs=k,
         has_several=_has_several(training_loss, copied, example),
-    )
+    )  # fmt: skip
 
 
 def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
@@ -286,9 +276,7 @@ def apply_temperature(loss: Objective, temperature: float | str) -> Objective:
     if not loss.has_temperature:
         return loss
     if isinstance(temperature, str):
-        temperature = SOFTENED
-        if loss.kind.is_of_tokens:
-            temperature = PLAIN
+        temperature = PLAIN if loss.kind.is_of_tokens else SOFTENED
     return replace(loss, temperature=float(temperature))
 
 
@@ -313,7 +301,6 @@ def temperatures(network: TrainedNetwork) -> str:
     effects = network.loss.temperature
     if effects == 1 or not network.loss.has_temperature:
         return ""
-    own_temperature = ""
-    if network.own_loss is not None:
-        own_temperature = f" ({network.own_loss.temperature:g} of self-influence)"
+    self_loss = network.own_loss
+    own_temperature = "" if self_loss is None else f" ({self_loss.temperature:g} of self-influence)"
     return f", temperature {effects:g}{own_temperature}"

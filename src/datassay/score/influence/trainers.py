@@ -73,14 +73,11 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
             f"the Trainer's weight decay of {weight_decay:g} is its optimiser's and no part of the "
             "loss: weight_decay= counts it as a penalty.",
         )
+    model = _remove_mixed_precision(trainer.model)
+    train = DataLoader(trainer.train_dataset, batch_size, collate_fn=collate)
+    clip = float(getattr(trainer.args, "max_grad_norm", 0.0) or 0.0)
     return FromTrainer(
-        model=_remove_mixed_precision(trainer.model),
-        train=DataLoader(trainer.train_dataset, batch_size, collate_fn=collate),
-        queries=queries,
-        loss=loss,
-        notes=_list_notes(trainer),
-        decay_notes=decay_notes,
-        clip=float(getattr(trainer.args, "max_grad_norm", 0.0) or 0.0),
+        model, train, queries, loss, _list_notes(trainer), decay_notes=decay_notes, clip=clip
     )
 
 

@@ -94,10 +94,7 @@ def average_information(
     Source: S1 §7, which names it as open, after data Shapley (Ghorbani and Zou, 2019). Monte Carlo;
     each draw is exact for the linearised network.
     """
-    if isinstance(fractions, float | int):
-        shares = (fractions,)
-    else:
-        shares = tuple(fractions)
+    shares = (fractions,) if isinstance(fractions, float | int) else tuple(fractions)
     sizes = [round(share * len(lin)) for share in shares]
     _check_draws(shares, sizes, draws, len(lin))
     check_memory(draws, len(lin))

@@ -161,17 +161,13 @@ def common_information(
 def _measure_set(
     changes: dict[tuple[int, ...], Float[Tensor, "m k"]],
 ) -> tuple[float, float, float, float]:
-    """Return common, any_one, jointly and interaction of one set, times 2σ².
-
-    `changes` has f − f without each union of parts, all that are not empty.
-    """
+    """Return common, any_one, jointly and interaction of one set, times 2σ²."""
+    # `changes` has f − f without each union of parts, all that are not empty.
     every_part = max(changes, key=len)
-    alone = []
-    for i in every_part:
-        others = tuple(j for j in every_part if j != i)
-        # f with part i alone minus f with none: (f − f₋A) − (f − f₋(A∖i)).
-        alone.append((changes[every_part] - changes[others]).square().sum(1))
-    by_part = torch.stack(alone)  # [s, m]
+    others = [tuple(j for j in every_part if j != i) for i in every_part]
+    # f with part i alone minus f with none: (f − f₋A) − (f − f₋(A∖i)).
+    by_parts = [(changes[every_part] - changes[u]).square().sum(1) for u in others]
+    by_part = torch.stack(by_parts)  # [s, m]
     lost = {union: float(change.square().sum(1).mean()) for union, change in changes.items()}
     interaction = sum(
         (-1) ** (len(union) + 1) * lost[union] for union in sorted(lost, key=lambda u: (len(u), u))

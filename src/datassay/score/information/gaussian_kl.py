@@ -169,17 +169,14 @@ def _divergence_parts(
     batch_size: int,
     progress: Progress,
 ) -> Float[np.ndarray, "n 2"]:
-    """Return the parts of means and of covariances of the divergence without each sample.
-
-    `full` is SGD's steady state with all samples.
-    """
+    """Return the parts of means and of covariances of the divergence without each sample."""
+    # `full` is SGD's steady state with all samples.
     n = len(rows)
+    run = training.leave_out(1)
     parts = np.zeros((n, 2))
     for i in range(n):
         keep = torch.arange(n) != i
-        state = _steady_state(
-            rows[keep], training.residual[keep], training.leave_out(1), batch_size
-        )
+        state = _steady_state(rows[keep], training.residual[keep], run, batch_size)
         if state is None:
             parts[i] = np.inf
             continue

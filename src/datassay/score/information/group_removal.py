@@ -22,12 +22,17 @@ from datassay.score.linear.removal import (
     Penalised,
     RemovalBlocks,
     deletion,
-    iterate,
     penalised_fits,
     sum_resolvents,
     takes_few_steps,
 )
-from datassay.score.linear.training_run import Dynamics, TrainingRun, filter_values, resolvents
+from datassay.score.linear.training_run import (
+    Dynamics,
+    TrainingRun,
+    filter_values,
+    iterate,
+    resolvents,
+)
 
 # Operations of an eigendecomposition, and of solving one complex block, over the cube of its size,
 # in units of a matrix product's; as timed on one core at sizes 100 to 1000.
@@ -149,10 +154,7 @@ def _delete(
 
 
 def _share_rows(basis: Eigenbasis, members: Int[Tensor, "g size"]) -> tuple[Tensor, Tensor] | None:
-    """Return the groups' distinct rows, and the position there of each group's rows, [g, size b].
-
-    None if no work is saved.
-    """
+    """Return the groups' distinct rows, and where each group's rows are; None: no work saved."""
     distinct, positions = members.unique(return_inverse=True)
     b = basis.rows.shape[1]
     n_rows = len(distinct) * b

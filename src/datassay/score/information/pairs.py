@@ -150,7 +150,8 @@ def pair_information(
     among = _positions("among", among, (-1,))
     _check_choice(n, pairs, among, top)
     training = training_run(lin, **run)
-    members = np.unique(coalesce(coalesce(among, pairs), np.arange(n)))
+    candidates = coalesce(among, pairs)
+    members = np.arange(n) if candidates is None else np.unique(candidates)
     extreme = members[0] if members[0] < 0 else members[-1]
     require(0 <= extreme < n, "positions", f"be from 0 to {n - 1}", extreme)
     information = np.full(n, np.nan)  # of the members alone

@@ -72,9 +72,7 @@ class FeatureRows:
 
     def __getstate__(self) -> dict[str, Any]:
         # Rows that are kept whole are computed once here, not by every worker.
-        rows = self._all_rows
-        if self.is_small:
-            rows = self.read_all()
+        rows = self.read_all() if self.is_small else self._all_rows
         unneeded = ("_vectors",)
         if rows is not None:
             unneeded = ("features", "_vectors", "_operand")
@@ -231,10 +229,8 @@ class Eigenbasis:
         return self.rows[:, :, idx] * self.metric[idx].sqrt()
 
     def query_rows(self) -> Float[Tensor, "query_rows p"]:
-        """Return rows, b a query, whose products with W are output changes of the queries.
-
-        These are the validation samples, else the training samples.
-        """
+        """Return rows, b a query, whose products with W are output changes of the queries."""
+        # These are the validation samples, else the training samples.
         if self.val is None:
             return (self.whole_rows() * self.metric).flatten(0, 1)
         val = self.val

@@ -38,10 +38,8 @@ class Rows(Protocol):
 
 
 def panels(n: int, values_each: int, min_rows: int = 1) -> Iterator[slice]:
-    """Yield slices that cover 0 to n in order, of PANEL_BYTES each, at least `min_rows` long.
-
-    An entry stands for `values_each` float64 values.
-    """
+    """Yield slices that cover 0 to n in order, of PANEL_BYTES each, at least `min_rows` long."""
+    # An entry stands for `values_each` float64 values.
     size = max(min_rows, PANEL_BYTES // (8 * max(1, values_each)))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
@@ -152,10 +150,8 @@ def transposed_product(
 
 
 def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
-    """Return twice a symmetric matrix, but its diagonal blocks once.
-
-    Sums over its upper blocks then equal sums over all blocks of the matrix.
-    """
+    """Return twice a symmetric matrix, but its diagonal blocks once."""
+    # Sums over its upper blocks then equal sums over all blocks of the matrix.
     doubled = 2 * matrix
     for start in range(0, len(matrix), SYMMETRIC_ROWS):
         block = slice(start, start + SYMMETRIC_ROWS)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Complex, Float, Int
+from jaxtyping import Complex, Float
 from torch import Tensor
 
 from datassay.results import result
@@ -30,6 +30,7 @@ from datassay.score.linear.training_run import (
     Dynamics,
     Resolvents,
     filter_values,
+    iterate,
     resolvents,
 )
 
@@ -293,29 +294,6 @@ def _minimum_norm_residuals(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex
     return v[None].to(torch.complex128)
 
 
-def iterate(
-    basis: Eigenbasis,
-    residual: Float[Tensor, "n b c"],
-    run: Dynamics,
-    removed: Int[Tensor, "chunk size"],
-) -> Float[Tensor, "p chunk c"]:
-    """Return weights, in the eigenbasis, after descent without each of the sets in `removed`."""
-    rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
-    n, b, c = residual.shape
-    n_sets = len(removed)
-    keep = torch.ones(n, b, n_sets, 1, dtype=torch.float64)
-    keep[removed, :, torch.arange(n_sets)[:, None]] = 0
-    keep = keep.reshape(n * b, n_sets, 1)
-    coordinates = torch.zeros(rows.shape[1], n_sets, c, dtype=torch.float64)
-    target = residual.reshape(n * b, 1, c)
-    for _ in range(run.steps):
-        output_changes = (rows * basis.metric) @ coordinates.flatten(1)  # [n b, n_sets c]
-        remaining = keep * (target - output_changes.reshape(n * b, n_sets, c))
-        ascent = (rows.T @ remaining.flatten(1)).reshape(coordinates.shape)
-        coordinates = coordinates + run.step * (ascent - run.penalty * coordinates)
-    return coordinates
-
-
 # Removals from a few columns per block of modes instead of one per output: W_i = z_i ⊙ (K α_i). K,
 # [p, 2q], holds the filter's resolvents at every eigenvalue; α_i, [2q, c], the sample's residual
 # under them. At neighbouring eigenvalues the resolvents are alike: a block of K's rows has a
@@ -395,10 +373,9 @@ class ModeRemovals:
             products = products.reshape(*y.shape[:2], -1)
             for j in range(i, len(self._blocks)):
                 start = self._blocks[j].modes.start - offset
-                block_products = products[:, :, start : start + columns[j].shape[2]]
-                total += _trace_products(
-                    (block_products @ columns[j].mT).double(), mixes[i], mixes[j]
-                )
+                y_g = products[:, :, start : start + columns[j].shape[2]]
+                matrices = (y_g @ columns[j].mT).double()  # Y_i G_ij Y_jᵀ
+                total += _trace_products(matrices, mixes[i], mixes[j])
         return total.clamp_min(0)
 
 

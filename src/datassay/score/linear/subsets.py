@@ -100,10 +100,8 @@ class SubsetFits:
         return torch.cat(gains), weights
 
     def _changes(self, subset: Int[Tensor, " s"], a, q, residual, weights) -> Float[Tensor, " s"]:
-        """Return what removals add to the mean squared error on other inputs.
-
-        a, q and residual (ρ) are those of the subset's samples, [s, r], [s, r] and [s, k].
-        """
+        """Return what removals add to the mean squared error on other inputs."""
+        # a, q and residual (ρ) are those of the subset's samples, [s, r], [s, r] and [s, k].
         gram, _ = self.products  # AᵀA, which is diagonal
         fitted = gram @ weights + self.root.T @ (self.root @ weights)  # PᵀP w
         slope = q @ (fitted - self.cross)  # [s, k]
@@ -140,13 +138,10 @@ def read_modes(fit: RidgeFit) -> Modes:
 def share_products(fit: RidgeFit, modes: Modes, truth: Float[Tensor, "t k"]) -> SubsetFits:
     """Return what the fits to all subsets share; `truth` are all inputs' targets less offset."""
     a = modes.a
-    inputs = a
-    root = a.new_zeros(0, a.shape[1])
-    if modes.val is not None:
-        inputs = torch.cat([a, modes.val])
-        root = modes.val
-        if len(root) > root.shape[1]:
-            root = torch.linalg.qr(root, mode="r").R
+    root = a.new_zeros(0, a.shape[1]) if modes.val is None else modes.val
+    inputs = torch.cat([a, root])
+    if len(root) > root.shape[1]:
+        root = torch.linalg.qr(root, mode="r").R
     targets = (fit.lin.targets - fit.offset).double()
     products = (_square(a), a.T @ targets)
     return SubsetFits(a, targets, modes.penalty, inputs, truth, products, root, inputs.T @ truth)

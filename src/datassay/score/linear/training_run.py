@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
@@ -74,9 +74,7 @@ def check_dynamics(
     """Return a training run of n samples, converted to a sum loss; raise if it is unstable."""
     # largest: eigenvalue of the kernel.
     check_training(lr, steps, weight_decay, reduction, kind)
-    per_sample = 1
-    if reduction != "sum":
-        per_sample = n_samples
+    per_sample = n_samples if reduction != "sum" else 1
     penalty = weight_decay * per_sample
     scale = 1.0
     if largest + penalty > 0:
@@ -123,6 +121,29 @@ def filter_values(z: Float[Tensor, " p"], run: Dynamics) -> Float[Tensor, " p"]:
         learnt = -torch.expm1(run.steps * torch.log1p(-a.clamp_max(1.0)))
         learnt = torch.where(a < 1, learnt, 1 - (1 - a) ** run.steps)
     return torch.where(rate > 0, learnt / positive_rate, run.time)
+
+
+def iterate(
+    basis: Eigenbasis,
+    residual: Float[Tensor, "n b c"],
+    run: Dynamics,
+    removed: Int[Tensor, "chunk size"],
+) -> Float[Tensor, "p chunk c"]:
+    """Return weights, in the eigenbasis, after descent without each of the sets in `removed`."""
+    rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
+    n, b, c = residual.shape
+    n_sets = len(removed)
+    keep = torch.ones(n, b, n_sets, 1, dtype=torch.float64)
+    keep[removed, :, torch.arange(n_sets)[:, None]] = 0
+    keep = keep.reshape(n * b, n_sets, 1)
+    coordinates = torch.zeros(rows.shape[1], n_sets, c, dtype=torch.float64)
+    target = residual.reshape(n * b, 1, c)
+    for _ in range(run.steps):
+        output_changes = (rows * basis.metric) @ coordinates.flatten(1)  # [n b, n_sets c]
+        remaining = keep * (target - output_changes.reshape(n * b, n_sets, c))
+        ascent = (rows.T @ remaining.flatten(1)).reshape(coordinates.shape)
+        coordinates = coordinates + run.step * (ascent - run.penalty * coordinates)
+    return coordinates
 
 
 @dataclass(frozen=True, slots=True)

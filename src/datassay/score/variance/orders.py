@@ -228,10 +228,8 @@ def variances_without(
     removed: Tensor,
     penalty: float,
 ) -> Float[Tensor, " z"]:
-    """Return V[X] of each model over all samples but the one it leaves out.
-
-    `outputs` are each model's, `removed` [z] the position of the sample that it leaves out.
-    """
+    """Return V[X] of each model over all samples but the one it leaves out."""
+    # `outputs` are each model's, `removed` [z] the position of the sample that it leaves out.
     slope = geometry.kind.gradient(outputs, geometry.targets)
     curvature = geometry.kind.hessian(outputs).clone()
     models = torch.arange(len(removed))

@@ -95,10 +95,8 @@ def gauss_newton(
 
 
 def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor, "m k p"]]:
-    """Return features J of the samples and of the queries; without queries the samples' twice.
-
-    From a kernel's eigenbasis K = Q λ Qᵀ: J = Q √λ, and K_q Q / √λ of queries.
-    """
+    """Return features J of the samples and of the queries; without queries the samples' twice."""
+    # From a kernel's eigenbasis K = Q λ Qᵀ: J = Q √λ, and K_q Q / √λ of queries.
     k = lin.rows_per_sample
     if lin.features is not None:
         features = all_rows(lin.features)

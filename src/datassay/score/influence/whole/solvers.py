@@ -70,9 +70,7 @@ def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
     """Yield output changes to first order of w − w₋ᵢ = −(1/n) (H + penalty I)⁻¹ (∇ℓ_i − ∇L)."""
     # ∇L, the mean's, is −weight_decay (w − w₀) where training ended: the share of the decay that
     # leaves with each sample. Without decay it is 0 there.
-    mean = None
-    if problem.weight_decay > 0:
-        mean = mean_gradient(problem.mean_loss)
+    mean = mean_gradient(problem.mean_loss) if problem.weight_decay > 0 else None
     for start, gradients in gradient_chunks(problem):
         moves = solve(gradients if mean is None else gradients - mean)
         moves = moves / -len(problem.mean_loss)
