@@ -61,7 +61,7 @@ def attribution(
         top: keep only this many samples per query and direction; None keeps the whole matrix up to
             n m = 2^25 values, and beyond that the 20 largest.
         lr: as in `leave_one_out`, like the next four.
-        steps: t.
+        steps: training steps t.
         weight_decay: penalty towards w₀.
         reduction: as `leave_one_out` takes it.
         dynamics: "flow", "descent" or "converged".

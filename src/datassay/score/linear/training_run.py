@@ -36,7 +36,7 @@ class Dynamics:
     Attributes:
         kind: "flow" (gradient flow for time η t), "descent" (t full-batch steps) or "converged".
         step: η, inverse kernel unit.
-        steps: t.
+        steps: training steps t.
         penalty: λ, kernel unit.
     """
 
@@ -242,7 +242,7 @@ def training_run(
     Args:
         lin: the linearisation; its decomposition is computed once and shared.
         lr: as `leave_one_out` takes it.
-        steps: t.
+        steps: training steps t.
         weight_decay: of the loss as reduced.
         reduction: "sum", "mean" or "mean_same_penalty".
         dynamics: "flow", "descent" or "converged".
