@@ -87,10 +87,11 @@ def nearest_sets(lin: Linearization, size: int = 3, most: int = 20) -> Int[np.nd
     if size > len(lin):
         return np.empty((0, size), np.int64)
     cosine, nearest = cosines(lin).topk(size - 1, dim=1)
-    least = cosine[:, -1]  # of each sample with its size − 1 nearest
+    least_cosine = cosine[:, -1]  # of each sample with its size − 1 nearest
     rows = torch.arange(len(nearest))[:, None]
     sets = torch.cat([rows, nearest], 1).sort(1).values.numpy()
-    order = [i for i in least.argsort(descending=True).tolist() if least[i].isfinite()]
+    falling = least_cosine.argsort(descending=True)
+    order = falling[least_cosine[falling].isfinite()].tolist()
     distinct = dict.fromkeys(tuple(sets[i].tolist()) for i in order)
     return np.array(list(distinct)[:most], np.int64).reshape(-1, size)
 
@@ -164,9 +165,9 @@ def _measure_set(
     """Return common, any_one, jointly and interaction of one set, times 2σ²."""
     # `changes` has f − f without each union of parts, all that are not empty.
     every_part = max(changes, key=len)
-    others = [tuple(j for j in every_part if j != i) for i in every_part]
+    complements = [tuple(j for j in every_part if j != i) for i in every_part]
     # f with part i alone minus f with none: (f − f₋A) − (f − f₋(A∖i)).
-    by_parts = [(changes[every_part] - changes[u]).square().sum(1) for u in others]
+    by_parts = [(changes[every_part] - changes[u]).square().sum(1) for u in complements]
     by_part = torch.stack(by_parts)  # [s, m]
     lost = {union: float(change.square().sum(1).mean()) for union, change in changes.items()}
     interaction = sum(

@@ -150,9 +150,9 @@ def _check_end(run: TrainingRun, weights: Weights, trained: Mapping[str, Tensor]
         )
 
 
-def _distance(weights: Weights, others: Mapping[str, Tensor]) -> float:
-    """Return the Euclidean distance of weights from others of the same names."""
-    squares = [(w - others[name].to(w)).double().square().sum() for name, w in weights.items()]
+def _distance(weights: Weights, reference: Mapping[str, Tensor]) -> float:
+    """Return the Euclidean distance of weights from reference ones of the same names."""
+    squares = [(w - reference[name].to(w)).double().square().sum() for name, w in weights.items()]
     return sum(square.item() for square in squares) ** 0.5
 
 
