@@ -124,10 +124,6 @@ EQUIVALENT = {
     ("score/influence/first_order.py", "if q_rows is None and rows is None:"):
      "general products, of all rows, are the same",
     ("act/review/remaining.py", "if len(order) < BATCH:"): "a draw of as many is all in order",
-    ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit - 1, np.zeros(0, "
-     "int))"): "the first that is asked replaces it",
-    ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit + 2, np.zeros(0, "
-     "int))"): "the first that is asked replaces it",
     ("score/influence/checkpoints.py", "return np.interp(np.arange(1, max(steps) + 2), index, "
      "[logged[step] for step in index])"): "all that is averaged ends at the last step",
     ("score/influence/checkpoints.py", "time = _interpolate(rates, steps) * _interpolate(factors "
@@ -140,12 +136,11 @@ EQUIVALENT = {
      "5 * len(partners)"): _AT_ONCE,
     ("store/journal.py", 'if end or file.read(1) != b"\\n":'): _WHOLE,
     ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
-    ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
-     "λ differ without a sample"): "any number of samples tells",
-    ("score/index/search.py", "if n_grouped // GROUPED <= 2 * keep:"): "the best are the same",
+    ("score/leave_one_out.py", "is_same_run = training.leave_out(2) == training.run"):
+     "any number of samples tells",
+    ("score/index/search.py", "if n_groups <= 2 * keep:"): "the best are the same",
     ("score/index/fidelity.py", "network, train=samples, removed=None, n=len(drawn) + m, "
      "progress=silent, own_loss=None"): "correlations of effects in another unit are the same",
-    ("score/index/search.py", "if n_grouped // GROUPED < 3 * keep:"): "the best are the same",
     ("score/index/search.py", "if sum(len(packed) for _, packed, _ in pending) > ROWS_AT_ONCE:"):
      _AT_ONCE,
     ("store/journal.py", "end = file.seek(1, os.SEEK_END)"): _WHOLE,

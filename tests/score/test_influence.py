@@ -344,11 +344,11 @@ def test_bad_models_and_data(monkeypatch):
         run([model, tanh_network(9, 1)], train, damping=5.0)
 
 
-@pytest.mark.parametrize("method", ["exact", "cg", "tracin"])
+@pytest.mark.parametrize("method", ["exact", "cg", "tracin", "gauss_newton"])
 def test_some_samples_alone_give_their_rows(method):
     train, val = samples(20, 3), samples(6, 3, m_seed=1)
     given = {"method": method, "damping": 0.2, "precision": "float64"}
-    given |= {"lr": 0.1} if method == "tracin" else {}
+    given |= {"tracin": {"lr": 0.1}, "gauss_newton": {"curvature": "whole"}}.get(method, {})
     every, some = (
         influence(fitted(train, outputs=3), train, val, removed=part, **given)
         for part in (None, [7, 2])

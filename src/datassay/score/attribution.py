@@ -10,7 +10,6 @@ from torch import Tensor
 from datassay.collect.form import MOST_COLUMNS, SYMMETRIC_WORK, removal_bytes, step_bytes
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
-from datassay.optional import coalesce
 from datassay.plan import EIGEN_WORK, PlanStep, add_work
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -29,10 +28,11 @@ from datassay.score.linear.training_run import N_NODES, training_run
 from datassay.score.registry import Context, Score, Sizes
 from datassay.score.settings import RUN, Queries, Training, check_top
 
-# Columns a block of modes that stand for all outputs.
+# Columns of a block of modes that stand for all outputs, as `ModeRemovals` has them.
 MODE_RANK = 3
 # Passes over an effect that the search for the largest takes, and over an output that it reads.
-EFFECT_VALUES, OUTPUT_VALUES = 16.0, 8.0
+EFFECT_VALUES = 16.0
+OUTPUT_VALUES = 8.0
 
 
 @checks_arguments
@@ -59,7 +59,7 @@ def attribution(
         top: keep only this many samples per query and direction; None keeps the whole matrix up to
             n m = 2^25 values, and beyond that the 20 largest.
         lr: as in `leave_one_out`, like the next four.
-        steps: t.
+        steps: training steps t.
         weight_decay: penalty towards w₀.
         reduction: as `leave_one_out` takes it.
         dynamics: "flow", "descent" or "converged".
@@ -128,33 +128,34 @@ def removal_scores(
     training = training_run(lin, **run, progress=progress)
     basis = training.basis
     rows = basis.query_rows()
-    start = coalesce(lin.val_outputs, lin.outputs)
-    outputs = start.double() + (rows @ training.fit_weights()).reshape(start.shape)
-    if lin.val_outputs is None:
-        targets = lin.targets
-    else:
-        targets = lin.val_targets
-    measured = outcome(measure, "mse", outputs, targets, is_classification=lin.labels is not None)
     n, b, c = training.residual.shape
-    values = c * max(len(basis.eigenvalues) * (b + 2), 2 * len(rows))  # of one sample
-    record = RemovalRecord(lin, training, None)
-    parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
-    own_query = None
-    if lin.val_outputs is None:
+    if lin.val_outputs is None:  # the queries are the training samples
+        start_outputs = lin.outputs
+        targets = lin.targets
         own_query = np.arange(n)
-    changes = effects_of(_changes(basis, rows, parts), outputs, measured)
+    else:
+        start_outputs = lin.val_outputs
+        targets = lin.val_targets
+        own_query = None
+    changes = (rows @ training.fit_weights()).reshape(start_outputs.shape)
+    outputs = start_outputs.double() + changes
+    measured = outcome(measure, "mse", outputs, targets, is_classification=lin.labels is not None)
+    sample_values = c * max(len(basis.eigenvalues) * (b + 2), 2 * len(rows))
+    record = RemovalRecord(lin, training, None)
+    blocks = record.keep(max(1, min(n, CHUNK_VALUES // sample_values)), progress)
+    effects = effects_of(_output_changes(basis, rows, blocks), outputs, measured)
     method = f"linearized {training.run.kind}"
     name = measured.measure
-    effects = gather(changes, measured(outputs), name, lin.ids, method, top, own_query)
-    assert effects.prediction_change is not None
-    loo = record.leave_one_out(effects.prediction_change)
-    return RemovalScores(loo, effects, outputs.numpy())
+    gathered = gather(effects, measured(outputs), name, lin.ids, method, top, own_query)
+    assert gathered.prediction_change is not None
+    loo = record.leave_one_out(gathered.prediction_change)
+    return RemovalScores(loo, gathered, outputs.numpy())
 
 
 def _start_measure(options: Mapping[str, Any]) -> str:
-    """Return the measure of effects at the start; those at trained networks need no removals."""
-    at_trained = options.get("attribution_at") == "trained"
-    if at_trained:
+    """Return the measure of effects in the linearised network, or "none"."""
+    # Effects at trained networks need none of its removals.
+    if options.get("attribution_at") == "trained":
         return "none"
     return options.get("attribution", "none")
 
@@ -162,71 +163,68 @@ def _start_measure(options: Mapping[str, Any]) -> str:
 def _score_removals(context: Context) -> RemovalScores:
     """Compute leave-one-outs and, where asked for, effects on each query at the start."""
     run: dict[str, Any] = {**context.select_options(*RUN), "progress": context.progress}
-    if (measure := _start_measure(context.options)) == "none":
+    measure = _start_measure(context.options)
+    if measure == "none":
         return RemovalScores(leave_one_out(context.lin, **run), None, None)
     return removal_scores(context.lin, measure=measure, **context.select_options("top"), **run)
 
 
 def removal_steps(sizes: Sizes) -> list[PlanStep]:
     """Plan the decomposition, the removals and, where asked for, the effects."""
-    form = sizes.form
     n = sizes.train
-    m = sizes.val
     b = sizes.rows
     p = sizes.eigenproblem
-    fast = sizes.products
     columns = sizes.outputs // b
-    step_size = step_bytes(sizes.form)
-    if sizes.is_dual:
-        reading = 0.0
-        gram = 2.0 * m * b * p**2
-    else:
-        reading = 2.0 * n * b * p**2
-        gram = SYMMETRIC_WORK * (n + m) * b * p**2
-    decompose = PlanStep(
-        "eigendecomposition", f"{p} x {p} eigenproblem, {'dual' if sizes.is_dual else 'primal'}",
-        step_size["eigendecomposition"], add_work({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
-    )  # fmt: skip
-    attributes = _start_measure(sizes.options) != "none"
-    if attributes:
+    decomposition = _decomposition_step(sizes)
+    has_effects = _start_measure(sizes.options) != "none"
+    m = sizes.val
+    n_columns = min(columns, MOST_COLUMNS)
+    if has_effects:
         n_columns = columns
-    else:
-        n_columns = min(columns, MOST_COLUMNS)
-    if attributes and not m:  # the training samples stand in
-        m = n
+        m = m or n  # without validation samples the training samples are the queries
     # The effects hold every changed output; without them products of the queries are smaller.
-    queries = m * b
-    if not attributes and m * b > p:
-        if sizes.is_dual:
-            queries = p
-        else:
-            queries = SYMMETRIC_WORK * p / 2
-    modes = not (attributes or sizes.is_dual) and b == 1 and m > p
+    n_query_rows = m * b
+    if not has_effects and m * b > p:
+        n_query_rows = p if sizes.is_dual else SYMMETRIC_WORK * p / 2
+    is_by_modes = not (has_effects or sizes.is_dual) and b == 1 and m > p
     n_products = n_columns
-    if modes:
+    rotation = 0.0  # of the queries' products, into the eigenbasis
+    if is_by_modes:
         n_products = min(n_columns, MODE_RANK)
-    rotated = 4.0 * p**3 if modes else 0.0  # products of the queries, into the eigenbasis
-    outputs = {"float64": 2.0 * n * n_products * p * queries}
+        rotation = 4.0 * p**3
+    outputs = {"float64": 2.0 * n * n_products * p * n_query_rows}
     # With several rows per sample, leverages are many b x b products, too small to be fast.
     leverages = {"thin" if b == 1 else "small": 2.0 * n * b * p * N_NODES * (b + n_columns)}
     contour = {"thin": 4.0 * n * n_products * p * N_NODES * b}
-    work = add_work({fast: reading}, {"float64": rotated}, contour, leverages)
+    read_rows = {sizes.products: 0.0 if sizes.is_dual else 2.0 * n * b * p**2}
+    work = add_work(read_rows, {"float64": rotation}, contour, leverages)
+    detail = f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts"
+    n_bytes = step_bytes(sizes.form)["leave one out"]
+    if not has_effects:
+        removal = PlanStep("leave one out", detail, n_bytes, add_work(work, outputs))
+        return [decomposition, removal]
     # Effects hold the changed outputs too, and take fewer removals at once.
-    extra_bytes = 0.0
-    if attributes:
-        extra_bytes = removal_bytes(form, CHUNK_VALUES) - removal_bytes(form)
-    leave = PlanStep(
-        "leave one out", f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
-        step_size["leave one out"] + extra_bytes,
-        work if attributes else add_work(work, outputs),
-    )  # fmt: skip
-    if not attributes:
-        return [decompose, leave]
+    n_bytes += removal_bytes(sizes.form, CHUNK_VALUES) - removal_bytes(sizes.form)
+    removal = PlanStep("leave one out", detail, n_bytes, work)
     top = min(sizes.options.get("top", n), n)
-    values = 3.0 * min(CHUNK_VALUES, n * m * columns * b) + 4.0 * m * top
+    n_values = 3.0 * min(CHUNK_VALUES, n * m * columns * b) + 4.0 * m * top
     detail = f"{n} x {m} effects, the {top} largest kept each way"
-    counted = outputs | {"values": n * m * (EFFECT_VALUES + OUTPUT_VALUES * columns * b)}
-    return [decompose, leave, PlanStep("attribution", detail, 8.0 * values, counted)]
+    work = outputs | {"values": n * m * (EFFECT_VALUES + OUTPUT_VALUES * columns * b)}
+    return [decomposition, removal, PlanStep("attribution", detail, 8.0 * n_values, work)]
+
+
+def _decomposition_step(sizes: Sizes) -> PlanStep:
+    """Return the plan's step for the eigendecomposition."""
+    p = sizes.eigenproblem
+    n_bytes = step_bytes(sizes.form)["eigendecomposition"]
+    if sizes.is_dual:
+        form = "dual"
+        products = 2.0 * sizes.val * sizes.rows * p**2
+    else:
+        form = "primal"
+        products = SYMMETRIC_WORK * (sizes.train + sizes.val) * sizes.rows * p**2
+    work = add_work({"eigen": EIGEN_WORK * p**3}, {sizes.products: products})
+    return PlanStep("eigendecomposition", f"{p} x {p} eigenproblem, {form}", n_bytes, work)
 
 
 SCORE = Score(
@@ -238,11 +236,11 @@ SCORE = Score(
 )
 
 
-def _changes(
-    basis: Eigenbasis, rows: Float[Tensor, "rows p"], parts: Iterable[Removals]
+def _output_changes(
+    basis: Eigenbasis, rows: Float[Tensor, "rows p"], blocks: Iterable[Removals]
 ) -> Iterator[OutputChanges]:
-    """Yield the output changes of chunks of removals, on the queries' rows."""
-    for block in parts:
+    """Yield the output changes of chunks of removals; `rows` are the queries'."""
+    for block in blocks:
         w = block.coordinates  # [p, chunk, c]
         outputs = (rows @ w.flatten(1)).reshape(-1, basis.rows.shape[1], *w.shape[1:])
         changes = outputs.permute(2, 0, 1, 3).flatten(2)  # of [m, b, chunk, c]

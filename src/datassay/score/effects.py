@@ -41,8 +41,8 @@ class Outcome:
         if self.measure == "output":
             if outputs.shape[-1] == 1:
                 return outputs[..., 0]
-            index = self.predicted.expand(outputs.shape[:-1])[..., None]
-            return outputs.gather(-1, index)[..., 0]
+            predicted = self.predicted.expand(outputs.shape[:-1])[..., None]
+            return outputs.gather(-1, predicted)[..., 0]
         loss = loss_named(self.loss)
         if self.measure == "margin":
             return loss.margin(outputs, self.targets)
@@ -57,7 +57,7 @@ def outcome(
     *,
     is_classification: bool,
 ) -> Outcome:
-    """Check and bind an outcome to its queries.
+    """Return the outcome of some queries; raise if it does not suit them.
 
     Args:
         measure: "output", "margin" or "loss".
@@ -227,16 +227,16 @@ def effects_of(
     first_order: bool = False,
 ) -> Iterator[Effects]:
     """Yield the effects on the outcome of chunks of output changes; to first order ∇m · Δf."""
+    # outputs: of the network trained on all samples.
     with_all = measured(outputs)
     slope = None
     if first_order:
         slope = torch.func.grad(lambda f: measured(f).sum())(outputs)
     for chunk in changes:
-        change = chunk.outputs
         if slope is None:
-            effect = with_all - measured(outputs - change)
+            effect = with_all - measured(outputs - chunk.outputs)
         else:
-            effect = (change * slope).sum(2)
+            effect = (chunk.outputs * slope).sum(2)
         yield Effects(
             start=chunk.start,
             effect=effect,
@@ -247,7 +247,7 @@ def effects_of(
 
 
 def gather(
-    parts: Iterable[Effects],
+    chunks: Iterable[Effects],
     with_all: Float[Tensor, " m"],
     measure: str,
     ids: np.ndarray,
@@ -255,15 +255,19 @@ def gather(
     top: int | None,
     own_query: Int[np.ndarray, " n"] | None = None,
 ) -> Attribution:
-    """Join chunks' effects in an attribution; `own_query`: positions among the queries, or −1."""
+    """Return the attribution of n samples, from chunks of their effects."""
+    # with_all: the outcome of each query. own_query: each sample's position among the queries, or
+    # −1; None: none is a query.
     n, m = len(ids), len(with_all)
     check_top(top)
     is_whole = top is None and n * m <= LARGEST_MATRIX
     effects = torch.empty(n if is_whole else 0, m, dtype=torch.float64)
-    leaders = _Leaders(min(top or DEFAULT_TOP, n))
+    keep = min(top or DEFAULT_TOP, n)
+    raising = _Leaders(keep, largest=True)
+    lowering = _Leaders(keep, largest=False)
     total = torch.empty(n, dtype=torch.float64)
     by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "own_effect": []}
-    for chunk in parts:
+    for chunk in chunks:
         rows = slice(chunk.start, chunk.start + len(chunk.effect))
         if is_whole:
             effects[rows] = chunk.effect
@@ -273,21 +277,27 @@ def gather(
             effect = effect.clone()
             idx = (queries >= 0).nonzero()[:, 0]
             effect[idx, queries[idx]] = 0
-        leaders.see(effect, chunk.start)
+        raising.update(effect, chunk.start)
+        lowering.update(effect, chunk.start)
         total[rows] = chunk.effect.sum(1)
         for name, values in by_name.items():
             values.append(getattr(chunk, name))
-    prediction, weight, own_effect = (
-        None if any(v is None for v in values) else torch.cat(values).numpy()
-        for values in by_name.values()
-    )
+    columns = {
+        name: None if any(v is None for v in values) else torch.cat(values).numpy()
+        for name, values in by_name.items()
+    }
     return Attribution(
         effect=effects.numpy() if is_whole else None,
-        top=leaders.top(),
+        top=TopEffects(
+            raising.samples.T.numpy(),
+            raising.effects.T.numpy(),
+            lowering.samples.T.numpy(),
+            lowering.effects.T.numpy(),
+        ),
         total=total.numpy(),
-        prediction_change=prediction,
-        weight_change=weight,
-        self_influence=own_effect,
+        prediction_change=columns["prediction"],
+        weight_change=columns["weight"],
+        self_influence=columns["own_effect"],
         outcome=with_all.numpy(),
         measure=measure,
         method=method,
@@ -296,24 +306,20 @@ def gather(
 
 
 class _Leaders:
-    """The largest and smallest effects per query so far."""
+    """The largest, or smallest, effects on each query so far, and their samples, [t, m] each."""
 
-    def __init__(self, keep: int):
+    def __init__(self, keep: int, *, largest: bool):
         self._keep = keep
-        self._kept: list[tuple[Tensor, ...]] = []  # largest, smallest: values [t, m], samples
+        self._largest = largest
+        self.effects = torch.empty(0)
+        self.samples = torch.empty(0, dtype=torch.int64)
 
-    def see(self, effect: Float[Tensor, "chunk m"], start: int) -> None:
-        """Keep the largest and smallest effects, after those of one more chunk."""
+    def update(self, effect: Float[Tensor, "chunk m"], start: int) -> None:
+        """Keep the most extreme effects, of the former ones and of the samples from `start` on."""
         samples = torch.arange(start, start + len(effect))[:, None].expand_as(effect)
-        candidates = [(effect, samples)] * 2
-        if self._kept:
-            candidates = [(torch.cat([v, effect]), torch.cat([p, samples])) for v, p in self._kept]
-        self._kept = []
-        for (values, positions), largest in zip(candidates, (True, False), strict=True):
-            extremes, order = values.topk(min(self._keep, len(values)), dim=0, largest=largest)
-            self._kept.append((extremes, positions.gather(0, order)))
-
-    def top(self) -> TopEffects:
-        """Return the largest effects in both directions, with the samples that have them."""
-        raising, lowering = ([t.T.numpy() for t in pair] for pair in self._kept)
-        return TopEffects(raising[1], raising[0], lowering[1], lowering[0])
+        if len(self.effects):
+            effect = torch.cat([self.effects, effect])
+            samples = torch.cat([self.samples, samples])
+        keep = min(self._keep, len(effect))
+        self.effects, order = effect.topk(keep, dim=0, largest=self._largest)
+        self.samples = samples.gather(0, order)

@@ -114,7 +114,7 @@ def influence_moments(
 
 
 def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
-    """Compute the moments of known pairs."""
+    """Return the moments of known pairs; `seed` draws those that the third and fourth are of."""
     a = pairs.rows
     q = a.square().sum(1)
     mean, variance = first_moments(len(a), a.sum(0), a.T @ a, q)
@@ -137,7 +137,7 @@ def influence_variance(pairs: PairInfluence) -> float:
 
 
 def raw_moments(rows: Float[Tensor, "n p"], powers: int) -> Float[np.ndarray, " powers"]:
-    """Compute E[X^k] over all pairs of different samples, k = 1 to `powers`; n² p operations."""
+    """Return E[X^k] over all pairs of different samples, k = 1 to `powers`; n² p operations."""
     sums = np.zeros(powers)
     for start in range(0, len(rows), CHUNK_SAMPLES):
         x = -(rows[start : start + CHUNK_SAMPLES] @ rows.T)
@@ -185,29 +185,30 @@ def gradient_moments(
     """
     check_penalties(ridge, damping)
     read = gradients if callable(gradients) else lambda: (gradients,)
-    n, total, second = _sum_gradients(read, progress)
-    if hessian is not None and hessian.shape != second.shape:
+    n, total, products = _sum_gradients(read, progress)
+    if hessian is not None and hessian.shape != products.shape:
         raise SettingError(
-            f"hessian must be {list(second.shape)}, as wide as the gradients; got "
+            f"hessian must be {list(products.shape)}, as wide as the gradients; got "
             f"{list(hessian.shape)}. Flatten the weights."
         )
-    factor = hessian_factor(second / n if hessian is None else hessian, ridge + damping)
+    factor = hessian_factor(products / n if hessian is None else hessian, ridge + damping)
     idx = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_IN_PAIRS])
     q = []
     rows = []
-    done = 0
+    n_done = 0
     for chunk in _read_chunks(read):
         a = whiten(factor, chunk)
         q.append(a.square().sum(1))
-        rows.append(a[idx[(idx >= done) & (idx < done + len(a))] - done])
-        done += len(a)
-        progress("moments of influence", done, n)
-    if done != n:
+        in_chunk = (idx >= n_done) & (idx < n_done + len(a))
+        rows.append(a[idx[in_chunk] - n_done])
+        n_done += len(a)
+        progress("moments of influence", n_done, n)
+    if n_done != n:
         raise DataError(
             f"gradients must be the same at each call; the first gave {n} samples, the second "
-            f"{done}. Pass a function that starts anew, not one that returns a used-up iterator."
+            f"{n_done}. Pass a function that starts anew, not one that returns a used-up iterator."
         )
-    c = whiten(factor, whiten(factor, second).T)
+    c = whiten(factor, whiten(factor, products).T)
     mean, variance = first_moments(n, whiten(factor, total[None])[0], c, torch.cat(q))
     higher = _higher_moments(torch.cat(rows), mean, variance, n)
     return InfluenceMoments(
@@ -216,12 +217,12 @@ def gradient_moments(
 
 
 def first_moments(
-    n: int, total: Float[Tensor, " p"], second: Float[Tensor, "p p"], q: Float[Tensor, " n"]
+    n: int, total: Float[Tensor, " p"], c: Float[Tensor, "p p"], q: Float[Tensor, " n"]
 ) -> tuple[float, float]:
-    """Return E[X] and V[X]."""
+    """Return E[X] and V[X] from S (`total`), C and q; raise where X does not vary."""
     pairs = n * (n - 1)
     mean = float(-(total.square().sum() - q.sum()) / pairs)
-    squares = float(second.square().sum())
+    squares = float(c.square().sum())
     variance = (squares - float(q.square().sum())) / pairs - mean**2
     if not variance > n * torch.finfo(torch.float64).eps * squares / pairs:
         raise DataError(
@@ -234,26 +235,27 @@ def first_moments(
 def _sum_gradients(
     read: Callable[[], Iterable[Gradients]], progress: Progress
 ) -> tuple[int, Float[Tensor, " p"], Float[Tensor, "p p"]]:
-    """Return the number of gradients, their sum, and the sum of their products."""
+    """Return the number n of gradients, their sum Σ g, and Σ g gᵀ."""
     n = 0
     total = None
-    second = None
+    products = None
     for chunk in _read_chunks(read):
         _check_chunk(chunk, n, total)
-        if total is None or second is None:
+        if total is None or products is None:
             p = chunk.shape[1]
             total = chunk.new_zeros(p)
-            second = chunk.new_zeros(p, p)
+            products = chunk.new_zeros(p, p)
         total += chunk.sum(0)
-        add_products(chunk, second)
+        add_products(chunk, products)
         n += len(chunk)
         progress("sums of gradients", n, n)  # the total is not known yet
-    if n < 3 or total is None or second is None:
+    if n < 3 or total is None or products is None:
         raise DataError(f"gradients must be of at least 3 samples; got {n}. Add samples.")
-    return n, total, second.triu() + second.triu(1).T
+    return n, total, products.triu() + products.triu(1).T
 
 
 def _check_chunk(chunk: Tensor, n: int, total: Tensor | None) -> None:
+    """Raise if a chunk of gradients, after n others with this sum, has another shape or NaN."""
     if chunk.ndim != 2 or (total is not None and chunk.shape[1] != len(total)):
         before = ""
         if total is not None:
@@ -270,6 +272,7 @@ def _check_chunk(chunk: Tensor, n: int, total: Tensor | None) -> None:
 
 
 def _read_chunks(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
+    """Yield the gradients in float64, at most CHUNK_SAMPLES at a time."""
     for gradients in read():
         for start in range(0, len(gradients), CHUNK_SAMPLES):
             chunk = gradients[start : start + CHUNK_SAMPLES]
@@ -282,16 +285,16 @@ def _read_chunks(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
 def _higher_moments(
     rows: Float[Tensor, "s p"], mean: float, variance: float, n: int
 ) -> dict[str, float]:
-    """Compute skewness and kurtosis over all pairs among s of n rows, with standard errors."""
-    moments = {}
+    """Return skewness and kurtosis over all pairs among s of n rows, and NAME_error of each."""
     s = len(rows)
-    for name, sums, scale in zip(
-        ("skewness", "kurtosis"),
-        _central_sums(rows, mean),
-        (variance**1.5, variance**2),
-        strict=True,
-    ):
-        means = sums / (s - 1) / scale  # each sample's mean over its partners
+    third, fourth = _central_sums(rows, mean)
+    # Each sample's mean over its partners.
+    means_by_name = {
+        "skewness": third / (s - 1) / variance**1.5,
+        "kurtosis": fourth / (s - 1) / variance**2,
+    }
+    moments = {}
+    for name, means in means_by_name.items():
         moments[name] = float(means.mean())
         # A mean over pairs errs by twice the error of the mean of `means` (Hoeffding's projection);
         # drawing s of n without replacement leaves 1 − s/n of its variance.
@@ -302,13 +305,13 @@ def _higher_moments(
 def _central_sums(
     rows: Float[Tensor, "s p"], mean: float
 ) -> tuple[Float[Tensor, " s"], Float[Tensor, " s"]]:
-    """Sum (X − mean)³ and (X − mean)⁴ over the partners of each sample."""
+    """Return Σ (X − mean)³ and Σ (X − mean)⁴ over the partners of each sample."""
     third = []
     fourth = []
     for start in range(0, len(rows), CHUNK_SAMPLES):
         x = -(rows[start : start + CHUNK_SAMPLES] @ rows.T) - mean
         x.diagonal(start).zero_()  # a sample with itself is no pair
-        square = x.square()
-        third.append((square * x).sum(1))
-        fourth.append(square.square().sum(1))
+        squares = x.square()
+        third.append((squares * x).sum(1))
+        fourth.append(squares.square().sum(1))
     return torch.cat(third), torch.cat(fourth)

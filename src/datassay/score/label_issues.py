@@ -46,7 +46,7 @@ from datassay.score.labels.sources import checked_sources, source_columns
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
 
-# Targets worth a look: those that are wrong with this probability at least, or deviate so far.
+# Targets worth a look: wrong with a probability, or with a score, above these.
 LOOK = 0.1
 LOOK_SCORE = -1.0
 
@@ -148,7 +148,7 @@ def label_issues(
 
 
 def _samples_of_labels(labels: Any) -> SampleSet:
-    """Return samples of which only labels are known."""
+    """Return samples of which only labels are known; their inputs are their positions."""
     label_values = np.asarray(labels)
     y, _, names = encode_targets(label_values, None, (), "classification")
     rows = np.arange(len(y), dtype=np.float32)[:, None]
@@ -157,18 +157,18 @@ def _samples_of_labels(labels: Any) -> SampleSet:
 
 def _combine_with_groups(by_sample: LabelIssues, by_group: LabelIssues) -> LabelIssues:
     """Add to the issues of fits without each sample those of fits without its whole group."""
-    # What other groups contradict may as well be an effect of the group: it is not certain.
-    high = max(by_sample.share_wrong[1], by_group.share_wrong[1])
-    is_new = (by_group.is_issue | by_group.worth_a_look) & ~by_sample.worth_a_look
+    # What other groups contradict may as well be an effect of the group: it is worth a look.
+    most_wrong = max(by_sample.share_wrong[1], by_group.share_wrong[1])
+    is_added = (by_group.is_issue | by_group.worth_a_look) & ~by_sample.worth_a_look
     # No more in all than may be wrong.
-    limit = max(0, round(high * len(is_new)) - int(by_sample.worth_a_look.sum()))
-    is_new &= mark_top(torch.from_numpy(np.where(is_new, by_group.score, -np.inf)), limit)
+    limit = max(0, round(most_wrong * len(is_added)) - int(by_sample.worth_a_look.sum()))
+    is_added &= mark_top(torch.from_numpy(np.where(is_added, by_group.score, -np.inf)), limit)
     return replace(
         by_sample,
         held_out=by_group.held_out,
-        worth_a_look=by_sample.worth_a_look | is_new,
-        share_wrong=(by_sample.share_wrong[0], high),
-        by_group=is_new,
+        worth_a_look=by_sample.worth_a_look | is_added,
+        share_wrong=(by_sample.share_wrong[0], most_wrong),
+        by_group=is_added,
     )
 
 
@@ -193,14 +193,11 @@ def _find_issues(
     lin = data
     has_several = lin.labels is None and is_multilabel(lin.targets)
     check_noise(noise, is_of_labels=lin.labels is not None or has_several)
-    names = ()
-    if lin.labels is not None:
-        names = lin.class_names
-    if not isinstance(pred_probs, list | tuple):
-        if pred_probs is None:
-            pred_probs = []
-        else:
-            pred_probs = [pred_probs]
+    names = () if lin.labels is None else lin.class_names
+    if pred_probs is None:
+        pred_probs = []
+    elif not isinstance(pred_probs, list | tuple):
+        pred_probs = [pred_probs]
     other_log_p = [log_probabilities(checked_probabilities(p, len(lin), names)) for p in pred_probs]
     fit = ridge_fit(lin, progress, groups)
     if lin.labels is not None:
@@ -209,9 +206,9 @@ def _find_issues(
     if has_several:
         return find_multilabel_issues(fit, noise, is_trusted, progress)
     ridges = fit.penalty * torch.tensor([0.1, 1.0, 10.0], dtype=torch.float64)
-    scaled = best_scale(lin.targets, fit, lambda y: ridge_fit(lin, progress, groups, ridges, y))
-    info = {"ridge": fit.penalty, "ids": lin.ids}
-    return _find_target_issues(lin.targets, fit.held_out, scaled, is_trusted, **info)
+    diagnosis = best_scale(lin.targets, fit, lambda y: ridge_fit(lin, progress, groups, ridges, y))
+    fields = {"ridge": fit.penalty, "ids": lin.ids}
+    return _find_target_issues(lin.targets, fit.held_out, diagnosis, is_trusted, **fields)
 
 
 def _find_class_issues(
@@ -224,42 +221,56 @@ def _find_class_issues(
     progress: Progress,
 ) -> LabelIssues:
     """Return issues of one class per sample, by the noise that explains the labels best."""
-    is_single = fit.held_out.shape[1] == 1
+    # other_log_p: log probabilities by further judges. columns: the labels' sources by name.
+    has_one_output = fit.held_out.shape[1] == 1  # of two classes
 
     def refit(classes: Float[Tensor, "n k"]) -> Outputs:
-        held_out = fit.held_out_of(classes[:, 1:] if is_single else classes, progress)
+        """Return all judges' outputs, those of the fit to probabilities of the true classes."""
+        held_out = fit.held_out_of(classes[:, 1:] if has_one_output else classes, progress)
         return [by_class(held_out), *other_log_p]
 
     judges = [by_class(fit.held_out), *other_log_p]
-    outcome = explain(judges, refit, labels, noise, trusted, columns)
-    info = {"ridge": fit.penalty, "ids": fit.lin.ids, "label_type": fit.lin.label_type}
-    info |= {"class_names": fit.lin.class_names, "weights": outcome.weights if other_log_p else ()}
-    return _build_issues(outcome, labels, fit.held_out, **info)
+    diagnosis = explain(judges, refit, labels, noise, trusted, columns)
+    return _build_issues(
+        diagnosis,
+        labels,
+        fit.held_out,
+        ridge=fit.penalty,
+        ids=fit.lin.ids,
+        label_type=fit.lin.label_type,
+        class_names=fit.lin.class_names,
+        weights=diagnosis.weights if other_log_p else (),
+    )
 
 
 def _build_issues(
-    outcome: Diagnosis, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **info: Any
+    diagnosis: Diagnosis,
+    labels: Int[Tensor, " n"],
+    held_out: Float[Tensor, "n outputs"],
+    **fields: Any,
 ) -> LabelIssues:
-    """Collect the issues of labelled classes from what explains the labels."""
-    look = mask_array(outcome.log_odds > 0) | mark_top(outcome.log_odds, outcome.n_look)
-    other_log_p = outcome.posterior.scatter(1, labels[:, None], -torch.inf)
-    is_shown = torch.as_tensor(look)[:, None]
-    suggested = torch.where(is_shown, other_log_p, outcome.posterior).argmax(1)
+    """Return the issues of labelled classes, from what explains the labels and further fields."""
+    log_odds = diagnosis.log_odds
+    worth_a_look = mask_array(log_odds > 0) | mark_top(log_odds, diagnosis.n_look)
+    # A label worth a look is told the likeliest other class.
+    other_log_p = diagnosis.posterior.scatter(1, labels[:, None], -torch.inf)
+    is_shown = torch.as_tensor(worth_a_look)[:, None]
+    suggested = torch.where(is_shown, other_log_p, diagnosis.posterior).argmax(1)
     return LabelIssues(
-        score=outcome.log_odds.numpy(),
-        probability=probability(outcome.log_odds).numpy(),
+        score=log_odds.numpy(),
+        probability=probability(log_odds).numpy(),
         suggested_label=suggested.numpy(),
-        is_issue=mask_array(flag_wrong(outcome.log_odds)),
-        worth_a_look=look,
-        share_wrong=outcome.share,
-        posterior=outcome.posterior.exp().numpy(),
-        noise=(outcome.noise,),
+        is_issue=mask_array(flag_wrong(log_odds)),
+        worth_a_look=worth_a_look,
+        share_wrong=diagnosis.share,
+        posterior=diagnosis.posterior.exp().numpy(),
+        noise=(diagnosis.noise,),
         held_out=held_out.numpy(),
         given_label=labels.numpy(),
-        is_predicted=outcome.is_predicted,
-        sources=outcome.sources if outcome.is_predicted else None,
-        one_way=outcome.reading if outcome.is_predicted else None,
-        **info,
+        is_predicted=diagnosis.is_predicted,
+        sources=diagnosis.sources if diagnosis.is_predicted else None,
+        one_way=diagnosis.reading if diagnosis.is_predicted else None,
+        **fields,
     )
 
 
@@ -270,7 +281,7 @@ def _find_model_issues(
     """Find issues by the user's model alone, by cross-validation or by its probabilities."""
     n = len(samples)
     names = samples.class_names
-    is_probable = True
+    gives_probabilities = True
     check_noise(noise, is_of_labels=samples.is_classification)
     if pred_probs is not None:
         held_out = checked_probabilities(pred_probs, n, names)
@@ -279,45 +290,48 @@ def _find_model_issues(
         model = checked_estimator(model, is_classification=samples.is_classification)
         held_out = torch.from_numpy(held_out_outputs(model, samples, seed, progress))
         judge = f"{type(model).__name__}, {FOLDS}-fold cross-validation"
-        is_probable = hasattr(model, "predict_proba")
-    info = {"ridge": nan, "ids": samples.ids, "judge": judge}
+        gives_probabilities = hasattr(model, "predict_proba")
+    fields = {"ridge": nan, "ids": samples.ids, "judge": judge}
     if not samples.is_classification:
         targets = torch.from_numpy(samples.y.astype(np.float64)).reshape(n, -1)
-        return _find_target_issues(targets, held_out, outliers(targets, held_out), trusted, **info)
+        diagnosis = outliers(targets, held_out)
+        return _find_target_issues(targets, held_out, diagnosis, trusted, **fields)
     labels = torch.as_tensor(samples.y)
-    info |= {"class_names": names, "label_type": samples.label_type}
-    if is_probable:
-        info["warnings"] = judge_warnings(held_out, labels)
-    judges = [log_probabilities(held_out) if is_probable else held_out]
-    outcome = explain(judges, lambda _: judges, labels, noise, trusted, columns)  # no second fit
-    return _build_issues(outcome, labels, held_out, **info)
+    fields |= {"class_names": names, "label_type": samples.label_type}
+    judges = [held_out]
+    if gives_probabilities:
+        fields["warnings"] = judge_warnings(held_out, labels)
+        judges = [log_probabilities(held_out)]
+    diagnosis = explain(judges, lambda _: judges, labels, noise, trusted, columns)  # no second fit
+    return _build_issues(diagnosis, labels, held_out, **fields)
 
 
 def _find_target_issues(
-    targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], outcome: Outliers,
-    trusted: Bool[Tensor, " n"], **info: Any,
+    targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], diagnosis: Outliers,
+    trusted: Bool[Tensor, " n"], **fields: Any,
 ) -> LabelIssues:  # fmt: skip
-    """Return outliers among targets as label issues; trusted targets are none."""
-    p = outcome.probability.masked_fill(trusted, 0.0)
-    is_far = (p > LOOK) | ((p > 0) & (outcome.score > LOOK_SCORE))
+    """Return outliers among targets as label issues, with further fields; trusted are none."""
+    p = diagnosis.probability.masked_fill(trusted, 0.0)
+    is_suspect = (p > LOOK) | ((p > 0) & (diagnosis.score > LOOK_SCORE))
     return LabelIssues(
-        score=outcome.score.masked_fill(trusted, TRUSTED).numpy(),
+        score=diagnosis.score.masked_fill(trusted, TRUSTED).numpy(),
         probability=p.numpy(),
-        suggested_label=clip_targets(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
+        suggested_label=clip_targets(diagnosis.expected, targets[p <= 0.5]).squeeze(1).numpy(),
         is_issue=mask_array(p > 0.5),
-        worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
-        share_wrong=(least_share(p), outcome.most * float((~trusted).double().mean())),
+        worth_a_look=is_suspect.numpy() & (len(p) >= FEWEST),
+        share_wrong=(least_share(p), diagnosis.most * float((~trusted).double().mean())),
         posterior=None,
         noise=(),
         held_out=held_out.numpy(),
         given_label=targets.squeeze(1).numpy(),
-        **info,
+        **fields,
     )
 
 
 def _score_run(context: Context) -> LabelIssues:
     """Find a run's issues: by the user's model, else by the fit and, of tables, boosted trees."""
-    train, progress = context.train, context.progress
+    train = context.train
+    progress = context.progress
     noise = context.options.get("label_noise", "auto")
     model = context.options.get("estimator")
     if model is not None:
@@ -325,11 +339,10 @@ def _score_run(context: Context) -> LabelIssues:
             train, model=model, trusted=train.trusted, groups=train.groups, noise=noise,
             seed=context.seed, progress=progress,
         )  # fmt: skip
-    future = context.options.get("judges")
-    # For parts of the samples, which are scored to choose actions, one split is enough.
-    if future:
-        models = future.result()
-    else:
+    judges = context.options.get("judges")  # a future, where a run has begun to fit them
+    if judges:
+        models = judges.result()
+    else:  # parts of the samples, scored to choose actions: one split is enough
         models = further_judges(train, context.seed, progress, 1)
     issues = label_issues(
         context.lin, noise=noise, pred_probs=[*models.values()], trusted=train.trusted,

@@ -11,13 +11,14 @@ from datassay.results import Plotted, result
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.training_run import Dynamics, filter_values
 
-# Bands of modes by rank of their eigenvalue, first and last; a band is learned roughly together.
+# Bands of modes by rank of their eigenvalue, first and last (None: the lowest); modes of a band are
+# learned at about the same time.
 BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))
 N_TIMES = 60
 # Neighbours closer than this share of λ_max count as one eigenvalue: rounding turns their vectors
-# into each other, and with them which of the two a residual lies in. The second: some is float32.
+# into each other, and with them which of the two a residual lies in.
 EQUAL = 1e-12
-EQUAL_FLOAT32 = 1e-7
+EQUAL_FLOAT32 = 1e-7  # where Jacobians or products are float32
 
 
 @result
@@ -63,29 +64,29 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     less than 1e-12 λ_max (1e-7 where Jacobians or products are float32) count as equal.
     """
     basis = eigenbasis(lin)
-    kind = "flow"
-    if run.kind != "converged":
-        kind = run.kind
+    kind = "flow" if run.kind == "converged" else run.kind
     order = torch.arange(len(basis.eigenvalues) - 1, -1, -1)[: basis.rank]
     ell = basis.eigenvalues[order]
     # The primal rows carry √ℓ, which is divided out.
-    projected = basis.project(lin.residual).square().sum(1)
-    if basis.complete:
-        energy = projected
-    else:
-        energy = projected / basis.eigenvalues.clamp_min(1e-300)
+    energy = basis.project(lin.residual).square().sum(1)
+    if not basis.complete:
+        energy = energy / basis.eigenvalues.clamp_min(1e-300)
     energy = energy[order]
     is_exact = lin.form.precision == lin.form.products.precision == "float64"
     per_mode = _share_equally(ell, energy, EQUAL if is_exact else EQUAL_FLOAT32)
     steps = np.unique(np.geomspace(1, 100 * run.steps, N_TIMES).round().astype(int))
     runs = [Dynamics(kind, run.step, int(t), run.penalty) for t in steps]
+    # Share of each mode's squared residual that is left after each run, [t, p].
     shares = torch.stack([(1 - ell * filter_values(ell, r)).square() for r in runs])
     tiny = torch.finfo(ell.dtype).tiny
-    bands = [(a, min(b or len(ell), len(ell))) for a, b in BANDS if a <= len(ell)]
-    residual = [
-        (shares[:, a - 1 : b] @ per_mode[a - 1 : b]) / per_mode[a - 1 : b].sum().clamp_min(tiny)
-        for a, b in bands
-    ]
+    names = []
+    residual = []
+    for low, high in BANDS:
+        if low <= len(ell):
+            high = min(high or len(ell), len(ell))
+            energies = per_mode[low - 1 : high]
+            residual.append((shares[:, low - 1 : high] @ energies) / energies.sum().clamp_min(tiny))
+            names.append(f"mode {low}" if low == high else f"modes {low} to {high}")
     total_energy = lin.residual.square().sum()
     unreachable = total_energy - energy.sum()  # outside the kernel's range: never learned
     total = ((shares @ energy) + unreachable) / total_energy.clamp_min(tiny)
@@ -93,7 +94,7 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
         eigenvalues=ell.numpy(),
         energy=per_mode.numpy(),
         steps=steps.astype(float),
-        groups=tuple(f"mode {a}" if a == b else f"modes {a} to {b}" for a, b in bands),
+        groups=tuple(names),
         residual=torch.stack(residual).numpy(),
         total=total.numpy(),
         lr=run.step,
@@ -103,9 +104,9 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
 def _share_equally(
     ell: Float[Tensor, " p"], energy: Float[Tensor, " p"], tolerance: float
 ) -> Float[Tensor, " p"]:
-    """Average the energy over each run of equal eigenvalues; a single one keeps its bits."""
-    starts = torch.ones(len(ell), dtype=torch.bool)
-    starts[1:] = ell[:-1] - ell[1:] > tolerance * ell[:1]
-    position = starts.cumsum(0) - 1
-    total = energy.new_zeros(int(starts.sum())).index_add_(0, position, energy)
-    return (total / position.bincount())[position]
+    """Return the energy averaged over neighbours of equal eigenvalue; others keep their bits."""
+    is_new = torch.ones(len(ell), dtype=torch.bool)  # not equal to the one before
+    is_new[1:] = ell[:-1] - ell[1:] > tolerance * ell[:1]
+    group = is_new.cumsum(0) - 1
+    total = energy.new_zeros(int(is_new.sum())).index_add_(0, group, energy)
+    return (total / group.bincount())[group]

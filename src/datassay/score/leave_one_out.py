@@ -124,19 +124,20 @@ def leave_one_out(
     unmixed = None
     if is_mixed(training):
         unmixed = training
-    if unmixed is not None:
         training = replace(unmixed, residual=mix_columns(unmixed.residual))
     c = training.residual.shape[2]
     record = RemovalRecord(lin, training, unmixed)
-    one_run = training.leave_out(1) == training.run  # mean loss: η and λ differ without a sample
-    if has_modes(basis, c) and one_run and not takes_few_steps(training.run):
+    # Of a mean loss η and λ differ without a sample.
+    is_same_run = training.leave_out(1) == training.run
+    if has_modes(basis, c) and is_same_run and not takes_few_steps(training.run):
         return record.leave_one_out(record.keep_modes(progress).numpy())
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
     measure = basis.squared_predictions()
-    change = torch.empty(len(lin), dtype=torch.float64)
+    prediction_change = torch.empty(len(lin), dtype=torch.float64)
     for block in record.keep(chunk, progress):
-        change[block.start : block.start + len(block.rows)] = measure(block.coordinates)
-    return record.leave_one_out(change.numpy())
+        samples = slice(block.start, block.start + len(block.rows))
+        prediction_change[samples] = measure(block.coordinates)
+    return record.leave_one_out(prediction_change.numpy())
 
 
 class _ModePanels:
@@ -152,7 +153,7 @@ class _ModePanels:
         self._basis = basis.sent
 
     def changes(self, panel: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return f(x_i) − f₀(x_i) of a panel's samples, then the changes by `ModeRemovals`."""
+        """Return f(x_i) − f₀(x_i) of a panel's samples, then what `ModeRemovals` returns."""
         rows = self._basis.rows[panel]
         blocks = RemovalBlocks(rows, self._residual[panel], self._projected)
         _, v = deletion(self._basis, blocks, self._run)
@@ -171,10 +172,11 @@ class RemovalRecord:
         self._lin = lin
         self._training = training
         self._unmixed = unmixed
-        # f(x_i) − f₀(x_i), and f(x_i) − f₋ᵢ(x_i). Allocated at once: between chunks' arrays they
-        # would fragment the memory.
-        self._change, self._removal = torch.empty(2, *training.residual.flatten(1).shape).double()
-        self._weight = torch.empty(len(lin), dtype=torch.float64)
+        # Changes of each sample's own outputs by training, f(x_i) − f₀(x_i), and by its presence,
+        # f(x_i) − f₋ᵢ(x_i). Allocated at once: between chunks' arrays they would fragment memory.
+        shape = training.residual.flatten(1).shape
+        self._by_training, self._by_presence = torch.empty(2, *shape).double()
+        self._squared_weights = torch.empty(len(lin), dtype=torch.float64)
 
     def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
         """Yield the removals in chunks of samples, in order, recording each first."""
@@ -183,48 +185,50 @@ class RemovalRecord:
         n = len(training.residual)
         trained = training.fit_weights()
         for block in removals(basis, training.residual, training.run, training.leave_out(1), chunk):
-            change = block.coordinates  # [p, chunk, c]
+            w = block.coordinates  # [p, chunk, c]
             rows = block.rows * basis.metric  # [chunk, b, p]
             samples = slice(block.start, block.start + len(rows))
-            self._change[samples] = (rows @ trained).flatten(1)
-            self._removal[samples] = torch.einsum("iap,pic->iac", rows, change).flatten(1)
-            self._weight[samples] = basis.squared_weights(change)
+            self._by_training[samples] = (rows @ trained).flatten(1)
+            self._by_presence[samples] = torch.einsum("iap,pic->iac", rows, w).flatten(1)
+            self._squared_weights[samples] = basis.squared_weights(w)
             yield block
-            progress("leave each sample out", block.start + change.shape[1], n)
+            progress("leave each sample out", block.start + w.shape[1], n)
 
     def keep_modes(self, progress: Progress = silent) -> Float[Tensor, " n"]:
-        """Record removals by blocks of modes, if `has_modes`; return Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖²."""
+        """Record all removals, of a basis that `has_modes`; return Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖²."""
         training = self._training
         basis = self._training.basis
         n = len(training.residual)
-        arrays = _ModePanels(training)
-        slices = list(panels(n, MODE_COLUMNS * basis.rows.shape[2]))
-        changes = torch.empty_like(self._weight)
-        results = basis.engine.map(_ModePanels.changes, arrays, slices)
-        for panel, (change, removal, weight, prediction) in zip(slices, results, strict=True):
-            self._change[panel] = change
-            self._removal[panel] = removal
-            self._weight[panel] = weight
-            changes[panel] = prediction
+        shared = _ModePanels(training)
+        all_panels = list(panels(n, MODE_COLUMNS * basis.rows.shape[2]))
+        squared_predictions = torch.empty_like(self._squared_weights)
+        results = basis.engine.map(_ModePanels.changes, shared, all_panels)
+        for panel, changes in zip(all_panels, results, strict=True):
+            (
+                self._by_training[panel],
+                self._by_presence[panel],
+                self._squared_weights[panel],
+                squared_predictions[panel],
+            ) = changes
             progress("leave each sample out", panel.stop, n)
-        return changes
+        return squared_predictions
 
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
-        """Return the result, after all chunks."""
-        lin, training, unmixed = self._lin, self._training, self._unmixed
-        if unmixed is None:
-            change = self._change
-            own_change = self._removal
-        else:
-            change = unmixed.fit_outputs()[:, 0]
-            own_change = own_changes(unmixed)
-        outputs = lin.outputs.double() + change
+        """Return the result, after all chunks; `prediction_change` is the caller's."""
+        lin = self._lin
+        training = self._training
+        by_training = self._by_training
+        by_presence = self._by_presence
+        if self._unmixed is not None:
+            by_training = self._unmixed.fit_outputs()[:, 0]
+            by_presence = own_changes(self._unmixed)
+        outputs = lin.outputs.double() + by_training
         val = lin.val_outputs
         return LeaveOneOut(
-            held_out=(outputs - own_change).numpy(),
+            held_out=(outputs - by_presence).numpy(),
             outputs=outputs.numpy(),
             prediction_change=prediction_change,
-            weight_change=self._weight.numpy(),
+            weight_change=self._squared_weights.numpy(),
             n_queries=len(lin) if val is None else len(val),
             on_training_inputs=val is None,
             run=training.run,

@@ -149,13 +149,14 @@ class Score:
     @property
     def columns(self) -> str:
         """Sentence on the score's columns in scores.parquet and their units; empty if none."""
-        columns = columns_of(self.result, joint=True)
-        columns.pop("id", None)
-        units = {name: text_if(column.unit, f", {column.unit}") for name, column in columns.items()}
-        parts = [f"{name} ({column.meaning}{units[name]})" for name, column in columns.items()]
-        if not parts:
+        descriptions = []
+        for name, column in columns_of(self.result, joint=True).items():
+            if name != "id":
+                unit = text_if(column.unit, f", {column.unit}")
+                descriptions.append(f"{name} ({column.meaning}{unit})")
+        if not descriptions:
             return ""
-        return f"Columns: {'; '.join(parts)}."
+        return f"Columns: {'; '.join(descriptions)}."
 
 
 def scores() -> tuple[Score, ...]:
@@ -179,25 +180,22 @@ def score_steps(sizes: Sizes) -> list[PlanStep]:
     """Return the plan's steps for all scores, in their order, as each of them counts its cost."""
     steps: list[PlanStep] = []
     for score in scores():
-        cost = []
-        if score.cost is not None:
-            cost = score.cost(sizes)
-        is_number = isinstance(cost, int | float)
-        if is_number:
-            steps += [PlanStep(score.name, score.help, work={"float64": cost})]
-        else:
-            steps += cost
+        if score.cost is None:
+            continue
+        cost = score.cost(sizes)
+        if isinstance(cost, int | float):
+            cost = [PlanStep(score.name, score.help, work={"float64": cost})]
+        steps += cost
     return steps
 
 
-# Rows times the square of the features, above which a second thread gains more than it costs.
+# Rows times the square of the columns, above which a second thread gains more than it costs.
 ONE_THREAD = 1e10
 
 
-def few_threads(n_rows: int, size: int) -> AbstractContextManager[None]:
-    """Return a context of one thread for small products, whose threads would wait for others."""
-    is_small = n_rows * size**2 < ONE_THREAD
-    if is_small:
+def few_threads(n_rows: int, n_columns: int) -> AbstractContextManager[None]:
+    """Return a context of one thread where products are small, else one that changes nothing."""
+    if n_rows * n_columns**2 < ONE_THREAD:
         return thread_count(1)
     return nullcontext()
 
@@ -236,6 +234,7 @@ def compute_scores(scores: Iterable[Score], context: Context) -> dict[str, Any]:
 
 
 def _check_rows(name: str, result: Any, ids: np.ndarray) -> None:
+    """Raise if a result's columns are not one value per sample, in the samples' order."""
     if not columns_of(result, joint=True):
         return
     table = table_of(result, joint=True)

@@ -59,12 +59,12 @@ class RemovalEffects(Tabular):
 
     @property
     def mean_effect(self) -> float:
-        """(V − mean of V[Z∖z]) · (n − 2)/V; data contradict the +2 of S4's Theorem 2."""
+        """Mean of δ(z) · (n − 2)/V; measured ones contradict the +2 of S4's Theorem 2."""
         return float(self.effect.mean() * (len(self.effect) - 2) / self.variance)
 
     @property
     def ranking(self) -> np.ndarray:
-        """[n] positions, the largest effect first."""
+        """Positions of the samples, [n], the largest effect first."""
         return np.argsort(-self.effect, kind="stable")
 
     def to_table(self) -> pa.Table:
@@ -159,26 +159,25 @@ def geometry_effects(
     """
     pairs = geometry_influence(geometry, ids, ridge, damping)
     variance = influence_variance(pairs)
-    everyone = torch.arange(len(geometry))
-    exact = np.zeros(len(geometry), bool)
+    n = len(geometry)
     if order in {"fixed", "adjoint"}:
         if order == "fixed":
             effect = drop_pairs(pairs.rows)
         else:
             effect = adjoint(geometry, ridge, damping)
-        top_idx = effect.argsort(descending=True)[:rerank]
-        if rerank:
-            recompute = step
-            if geometry.is_linear and ridge > 0:
-                recompute = refit
-            effect[top_idx] = variance - recompute(geometry, ridge, damping, top_idx, progress)
-            exact[top_idx.numpy()] = True
+        recompute = refit if geometry.is_linear and ridge > 0 else step
+        recomputed_idx = effect.argsort(descending=True)[:rerank]
     else:
+        effect = torch.empty(n, dtype=torch.float64)
         recompute = {"step": step, "retrain": refit}[order]
-        effect = variance - recompute(geometry, ridge, damping, everyone, progress)
-        exact[:] = True
+        recomputed_idx = torch.arange(n)
+    is_exact = np.zeros(n, bool)
+    if len(recomputed_idx):
+        variances = recompute(geometry, ridge, damping, recomputed_idx, progress)
+        effect[recomputed_idx] = variance - variances
+        is_exact[recomputed_idx.numpy()] = True
     return RemovalEffects(
-        effect.numpy(), variance, ids, order, exact, pairs.gradient_norm, ridge, damping
+        effect.numpy(), variance, ids, order, is_exact, pairs.gradient_norm, ridge, damping
     )
 
 
@@ -275,25 +274,26 @@ def set_effects(
     geometry = output_geometry(
         model, train, loss, projection=projection, seed=seed, progress=progress
     )
-    everyone = geometry_influence(geometry, train.ids, ridge, damping)
+    all_pairs = geometry_influence(geometry, train.ids, ridge, damping)
     variances = []
     moments = []
-    for done, member_idx in enumerate(members):
+    for done, member_idx in enumerate(members, 1):
         keep = torch.ones(len(train), dtype=torch.bool)
         keep[member_idx] = False
+        ids = train.ids[keep.numpy()]
         if order == "fixed":
-            pairs = replace(everyone, rows=everyone.rows[keep], ids=train.ids[keep.numpy()])
+            pairs = replace(all_pairs, rows=all_pairs.rows[keep], ids=ids)
         else:
             geometry_without = _remove_set(geometry, keep, ridge, damping, order)
-            pairs = geometry_influence(geometry_without, train.ids[keep.numpy()], ridge, damping)
+            pairs = geometry_influence(geometry_without, ids, ridge, damping)
         variances.append(influence_variance(pairs))
         moments.append(raw_moments(pairs.rows, powers))
-        progress("remove sets", done + 1, len(members))
-    variance = influence_variance(everyone)
+        progress("remove sets", done, len(members))
+    variance = influence_variance(all_pairs)
     return SetEffects(
         effect=variance - np.array(variances),
         moments=np.stack(moments),
-        before=raw_moments(everyone.rows, powers),
+        before=raw_moments(all_pairs.rows, powers),
         variance=variance,
         size=np.array(list(map(len, members))),
         names=names,
@@ -304,28 +304,28 @@ def set_effects(
 def _remove_set(
     geometry: OutputGeometry, keep: Tensor, ridge: float, damping: float, order: str
 ) -> OutputGeometry:
-    """Return the geometry of the kept samples, at weights fitted or moved without the others."""
+    """Return the geometry of the samples to keep, at weights without the others: see `order`."""
+    # order: "retrain" fits them, "step" makes one Newton-like step.
     if order == "retrain":
         if geometry.weights is None:
             raise SettingError(
                 "order='retrain' needs a model whose one dense layer trains; other layers train "
                 "too. Freeze them (requires_grad_(False)), or take order='step'."
             )
-        kept_set = geometry.subset(keep)
+        subset = geometry.subset(keep)
         fit = fit_convex(
-            kept_set.features, kept_set.targets, kept_set.loss, ridge, start=geometry.weights[None]
+            subset.features, subset.targets, subset.loss, ridge, start=geometry.weights[None]
         )
-        return kept_set.move_to(fit.weights[0])
+        return subset.move_to(fit.weights[0])
     slope, curvature = geometry.derivatives()
-    mean = geometry.features.curvature(curvature) / len(geometry)
-    factor = hessian_factor(mean, ridge + damping)
-    share = (~keep).double() - (~keep).double().mean() * (ridge > 0)  # as `removal_gradients`
-    pull = geometry.features.pullback(slope * share[:, None]) / len(geometry)
-    move = torch.cholesky_solve(pull[:, None], factor)[:, 0]
+    mean_curvature = geometry.features.curvature(curvature) / len(geometry)
+    factor = hessian_factor(mean_curvature, ridge + damping)
+    is_removed = (~keep).double()
+    share = is_removed - is_removed.mean() * (ridge > 0)  # as `removal_gradients`
+    gradient = geometry.features.pullback(slope * share[:, None]) / len(geometry)
+    move = torch.cholesky_solve(gradient[:, None], factor)[:, 0]
     weights = None
     if geometry.weights is not None:
         weights = geometry.weights + move
-    moved = replace(
-        geometry, outputs=geometry.outputs + geometry.features.outputs(move), weights=weights
-    )
-    return moved.subset(keep)
+    outputs = geometry.outputs + geometry.features.outputs(move)
+    return replace(geometry, outputs=outputs, weights=weights).subset(keep)

@@ -132,9 +132,7 @@ def sample_information(
         else:
             information = loo.weight_change / (2 * sigma**2)
         return SampleInformation(information, lin.ids, smoothing, float(sigma))
-    features = None
-    if not isinstance(smoothing, str):
-        features = _require_features(lin)
+    features = _require_features(lin) if not isinstance(smoothing, str) else None
     if loo is None:
         training = training_run(lin, **run)
     else:
@@ -184,6 +182,7 @@ def check_smoothing(smoothing: str | Covariance, sigma: float, batch_size: int |
 
 
 def _require_features(lin: Linearization) -> Float[Tensor, "rows d"]:
+    """Return a linearisation's features; raise if it holds a kernel."""
     if lin.features is None:
         raise SettingError(
             "smoothing by a Σ of your own needs a linearisation that holds features, the weights "
@@ -194,13 +193,14 @@ def _require_features(lin: Linearization) -> Float[Tensor, "rows d"]:
 
 
 def _check_finite(divergence: KlInformation) -> None:
-    infinite = divergence.ids[~np.isfinite(divergence.information)]
-    if len(infinite):
+    """Raise if the divergence is infinite for some samples, naming them."""
+    infinite_ids = divergence.ids[~np.isfinite(divergence.information)]
+    if len(infinite_ids):
         raise SettingError(
             f"smoothing='kl' must leave SGD noise in every direction without each sample; without "
-            f"{len(infinite)} of {len(divergence.ids)} it has none in some, and the divergence is "
-            f"infinite: {', '.join(map(str, infinite[:5]))}. Use smoothing='sgd', or leave out the "
-            "features that only these samples have."
+            f"{len(infinite_ids)} of {len(divergence.ids)} it has none in some, and the divergence "
+            f"is infinite: {', '.join(map(str, infinite_ids[:5]))}. Use smoothing='sgd', or leave "
+            "out the features that only these samples have."
         )
 
 
@@ -208,7 +208,9 @@ def _plan_steps(sizes: Sizes) -> list[PlanStep]:
     """Plan the divergences of `kl_information`; other smoothings are read off the removals."""
     if sizes.options.get("smoothing") != "kl":
         return []
-    n, b, p = sizes.train, sizes.rows, sizes.eigenproblem
+    n = sizes.train
+    b = sizes.rows
+    p = sizes.eigenproblem
     flops = n * (2.0 * n * b * p**2 + (10 + 30 * sizes.outputs // b) * p**3)
     return [PlanStep("divergence", f"{n} noises of SGD", 8.0 * n * p, {"float64": flops})]
 

@@ -12,11 +12,10 @@ from datassay.train.recipe import REDUCTIONS, Descent
 DEFAULT_TOP = 20
 NOISES = ("auto", "uniform", "class")  # of labels
 SEARCHES = ("auto", "exact", "approximate")  # of neighbours
-# Of smoothing; those whose noise is that of SGD, and those that depend on lr and batch_size.
 SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd", "sgd_outputs", "langevin", "kl")
-OF_SGD = ("sgd", "sgd_outputs", "kl")
-BY_STEPS = (*OF_SGD, "langevin")
-GIVEN = "given"  # a covariance that is passed
+OF_SGD = ("sgd", "sgd_outputs", "kl")  # smoothings whose noise is that of SGD
+BY_STEPS = (*OF_SGD, "langevin")  # that depend on lr and batch_size
+GIVEN = "given"  # smoothing by a covariance that is passed
 FEWEST_CHECKED = 5  # samples that a check retrains without
 FEWEST_DRAWS = 8  # subsets that put every sample into two of the smallest, for any n
 REMOVAL_ORDERS = ("fixed", "adjoint", "step", "retrain")  # of the effect of a removal

@@ -30,7 +30,7 @@ from datassay.score.labels.ridge import RidgeFit, ridge_fit
 from datassay.score.linear.inputs import flatten_inputs, of_inputs
 from datassay.score.linear.subsets import (
     HELD,
-    MODES,
+    MOST_MODES,
     Modes,
     invert_ridge,
     read_modes,
@@ -40,9 +40,9 @@ from datassay.stats import LEVEL
 
 OUT_OF_BAG = "out_of_bag"
 SEMIVALUES = ("beta", "shapley", "banzhaf", OUT_OF_BAG)
-TREES = 5  # a bag
+TREES = 5  # of each bootstrap sample
 SUBSETS = 64
-FEWEST = 10  # samples, and of the smallest subset
+FEWEST = 10  # samples, of all and of the smallest subset
 FOLLOWS = 0.5  # correlation of accuracy with squared error below which values stay squared errors
 
 
@@ -144,10 +144,7 @@ def values(
         )
     if semivalue == OUT_OF_BAG:
         return _value_out_of_bag(data, val, n_subsets, seed, progress)
-    if isinstance(data, Linearization):
-        lin = data
-    else:
-        lin = of_inputs(data, val, seed)
+    lin = data if isinstance(data, Linearization) else of_inputs(data, val, seed)
     fit = ridge_fit(lin, progress)
     if fit.lin.rows_per_sample > 1:
         raise SettingError(
@@ -158,28 +155,27 @@ def values(
     truth, offset = _estimate_truth(fit, modes)
     fits = share_products(fit, modes, truth - offset)
     tally = _Tally(n)
-    scores = []
-    subsets = _subsets(semivalue, n_subsets, lin, seed)
+    subset_scores = []
+    subsets = _draw_subsets(semivalue, n_subsets, lin, seed)
     for done, subset in enumerate(subsets, 1):
         gain, weights = fits.gains(subset)
-        counts = 1
-        if semivalue == "beta":
-            counts = len(subset)
-        tally.add(subset, gain, counts)
+        subset_weight = len(subset) if semivalue == "beta" else 1
+        tally.add(subset, gain, subset_weight)
         if lin.labels is not None:
             outputs = fits.inputs @ weights + offset
-            scores.append((*_accuracy_and_error(outputs, truth), counts))
+            accuracy, error = _accuracy_and_error(outputs, truth)
+            subset_scores.append((accuracy, error, subset_weight))
         progress("data values", done, len(subsets))
-    value, half = tally.means(by_steps=True)
-    scale, unit, follows = _accuracy_scale(scores, truth)
+    value, half_width = tally.means(by_steps=True)
+    scale, unit, follows = _accuracy_scale(subset_scores, truth)
     warnings = ()
     if modes.share < HELD:
         share = f"{modes.share:.0%} of its degrees of freedom"
-        warnings = (f"the fit's leading {MODES} modes stand for all: {share}.",)
+        warnings = (f"the fit's leading {MOST_MODES} modes stand for all: {share}.",)
     return DataValues(
         value=(scale * value).numpy(),
-        low=(scale * (value - half)).numpy(),
-        high=(scale * (value + half)).numpy(),
+        low=(scale * (value - half_width)).numpy(),
+        high=(scale * (value + half_width)).numpy(),
         unit=unit,
         semivalue=semivalue,
         n_subsets=len(subsets),
@@ -190,34 +186,36 @@ def values(
 
 
 def _value_out_of_bag(
-    train: SampleSet | Linearization, val: SampleSet | None, count: int, seed: int,
+    train: SampleSet | Linearization, val: SampleSet | None, n_bags: int, seed: int,
     progress: Progress,
 ) -> DataValues:  # fmt: skip
     """Estimate values by how well trees without a sample predict its label."""
+    # n_bags: at least; more until each sample is out of two.
     if isinstance(train, Linearization):
         raise SettingError(
             "out-of-bag values are of samples' inputs; got a linearisation. Give samples, such as "
             "a network's features of them."
         )
     n = len(train)
-    draw = np.random.default_rng(seed)
-    classes = train.is_classification
+    rng = np.random.default_rng(seed)
+    is_classification = train.is_classification
     sets, inputs = flatten_inputs(train, val)
     x = np.concatenate(inputs)
     y = np.concatenate([samples.y for samples in sets])
-    if classes:
+    if is_classification:
         variance = 1.0
-        make = ExtraTreesClassifier
+        trees_class = ExtraTreesClassifier
     else:
         variance = float(train.y.var(0).sum())
-        make = ExtraTreesRegressor
+        trees_class = ExtraTreesRegressor
     tally = _Tally(n)
     done = 0
-    while done < count or tally.sums[0].min() < 2:
-        bag = draw.integers(len(x), size=len(x))
+    while done < n_bags or tally.count.min() < 2:
+        bag = rng.integers(len(x), size=len(x))
         oob = np.setdiff1d(np.arange(n), bag)
-        trees: Any = make(TREES, random_state=int(draw.integers(2**31))).fit(x[bag], y[bag])
-        if classes:
+        trees: Any = trees_class(TREES, random_state=int(rng.integers(2**31)))
+        trees.fit(x[bag], y[bag])
+        if is_classification:
             is_label = trees.classes_ == y[oob, None]  # [outside, classes of the bag]
             fits = (trees.predict_proba(x[oob]) * is_label).sum(1)
         else:
@@ -225,74 +223,86 @@ def _value_out_of_bag(
             fits = 1 - error / variance
         tally.add(torch.from_numpy(oob), torch.from_numpy(fits))
         done += 1
-        progress("data values", min(done, count), count)
-    value, half = (mean.numpy() for mean in tally.means(by_steps=False))
-    unit = "accuracy" if classes else "share of variance"
-    return DataValues(value, value - half, value + half, unit, OUT_OF_BAG, done, np.nan, train.ids)
+        progress("data values", min(done, n_bags), n_bags)
+    value, half_width = (values.numpy() for values in tally.means(by_steps=False))
+    unit = "accuracy" if is_classification else "share of variance"
+    return DataValues(
+        value, value - half_width, value + half_width, unit, OUT_OF_BAG, n_subsets=done,
+        follows=np.nan, ids=train.ids,
+    )  # fmt: skip
 
 
 class _Tally:
-    """Sums over subsets of each sample's weighted gains, and of what tells their error."""
+    """Each sample's gains over subsets, summed: what their weighted mean and its error need."""
 
     def __init__(self, n: int):
-        self.sums = torch.zeros(5, n, dtype=torch.float64)
-        self.last = torch.full((n,), torch.nan, dtype=torch.float64)
+        zeros = torch.zeros(n, dtype=torch.float64)
+        self.count = zeros.clone()  # of subsets that hold the sample
+        self._weight = zeros.clone()
+        self._total = zeros.clone()
+        self._squares = zeros.clone()
+        self._step_squares = zeros.clone()  # of weighted changes from one gain to the next
+        self._previous_gain = torch.full_like(zeros, torch.nan)
 
     def add(self, subset: Int[Tensor, " s"], gain: Float[Tensor, " s"], weight: float = 1) -> None:
-        """Add the gains of one subset, which counts so many times."""
-        step = (gain - self.last[subset]).nan_to_num()
-        self.last[subset] = gain
-        count = torch.ones_like(gain)
-        values = count, weight * count, weight * gain, gain.square(), (weight * step).square()
-        self.sums[:, subset] += torch.stack(values)
+        """Add the gains of one subset, which counts `weight` times."""
+        step = (gain - self._previous_gain[subset]).nan_to_num()
+        self._previous_gain[subset] = gain
+        self.count[subset] += 1
+        self._weight[subset] += weight
+        self._total[subset] += weight * gain
+        self._squares[subset] += gain.square()
+        self._step_squares[subset] += (weight * step).square()
 
     def means(self, *, by_steps: bool) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
         """Return each sample's mean and half its 95 % interval; nan for samples drawn once.
 
         by_steps: subsets came by size, and what the size alone changes is no error of the mean.
         """
-        count, weight, total, squares, steps = self.sums
-        mean = total / weight
+        count = self.count
+        mean = self._total / self._weight
         if by_steps:
-            variance = steps / 2 * count / weight.square()
+            variance = self._step_squares / 2 * count / self._weight.square()
         else:
-            variance = (squares / count - mean.square()).clamp_min(0)
+            variance = (self._squares / count - mean.square()).clamp_min(0)
         t = torch.from_numpy(stdtrit((count - 1).clamp_min(1).numpy(), (1 + LEVEL) / 2))
-        half = t * (variance / (count - 1)).sqrt()
-        return mean, torch.where(count > 1, half, torch.nan)
+        half_width = t * (variance / (count - 1)).sqrt()
+        return mean, torch.where(count > 1, half_width, torch.nan)
 
 
-def _subsets(semivalue: str, count: int, lin: Linearization, seed: int) -> list[Int[Tensor, " s"]]:
-    """Draw subsets, by size; each sample is in two at least."""
+def _draw_subsets(
+    semivalue: str, n_subsets: int, lin: Linearization, seed: int
+) -> list[Int[Tensor, " s"]]:
+    """Return random subsets, from small to large; each sample is in two at least."""
     # A size s holds a sample with probability s/n. Sizes drawn by 1/s thus meet each sample at all
     # sizes alike (Shapley). Beta(1, 2) takes them times their size: drawn alike instead, most were
     # large, which cost the most and vary the least.
     n = len(lin)
-    draw = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     min_size = min(n - 1, max(FEWEST, 2 * len(lin.class_names)))
-    quantiles = (np.arange(count) + draw.random()) / count  # systematic: no size is missed
+    quantiles = (np.arange(n_subsets) + rng.random()) / n_subsets  # systematic: no size is missed
     if semivalue == "banzhaf":
-        sizes = draw.binomial(n, 0.5, count).clip(min_size)
+        sizes = rng.binomial(n, 0.5, n_subsets).clip(min_size)
     else:
         sizes = np.exp(log(min_size) + quantiles * (log(n) - log(min_size))).round()
     while sizes.sum() < 2 * n:
-        sizes = np.sort(np.append(sizes, draw.choice(sizes)))
-    return [torch.from_numpy(np.sort(subset)) for subset in _deal(sizes.astype(int), n, draw)]
+        sizes = np.sort(np.append(sizes, rng.choice(sizes)))
+    return [torch.from_numpy(np.sort(subset)) for subset in _deal(sizes.astype(int), n, rng)]
 
 
 def _deal(
-    sizes: Int[np.ndarray, " count"], n: int, draw: np.random.Generator
+    sizes: Int[np.ndarray, " subsets"], n: int, rng: np.random.Generator
 ) -> Iterator[Int[np.ndarray, " s"]]:
     """Yield subsets, dealt from shuffled decks: those of about one size hold all equally often."""
-    deck = draw.permutation(n)
+    deck = rng.permutation(n)
     for size in sizes:
         subset = deck[:size]
         deck = deck[size:]
         n_missing = size - len(subset)
-        if n_missing:
-            deck = draw.permutation(n)
-            is_new = ~np.isin(deck, subset)
-            is_dealt = is_new & (is_new.cumsum() <= n_missing)
+        if n_missing:  # the deck is used up: the rest comes from the next, none twice
+            deck = rng.permutation(n)
+            is_candidate = ~np.isin(deck, subset)
+            is_dealt = is_candidate & (is_candidate.cumsum() <= n_missing)
             subset = np.concatenate([subset, deck[is_dealt]])
             deck = deck[~is_dealt]
         yield subset
@@ -301,8 +311,9 @@ def _deal(
 def _estimate_truth(
     fit: RidgeFit, modes: Modes
 ) -> tuple[Float[Tensor, "t k"], Float[Tensor, "t k"]]:
-    """Estimate the true targets of training and validation inputs; return the offsets too."""
-    # Classes: the chance of each by a held-out fit and the label. Else a mean of target and fit.
+    """Return the true targets of all inputs, estimated, and the offsets that the fit adds."""
+    # t inputs: the training samples, then the validation samples. Of classes their probabilities by
+    # a held-out fit and the label; of numbers a mean of target and fit, by the chance of an error.
     lin = fit.lin
     offset = fit.offset.double()
     held_out = fit.held_out
@@ -310,16 +321,18 @@ def _estimate_truth(
     a = modes.a
     if modes.val is not None:
         assert lin.val_targets is not None and lin.val_outputs is not None
-        shift = lin.val_outputs.double() * bool(offset.any())
+        val_offset = lin.val_outputs.double() * bool(offset.any())
         weights = invert_ridge(a.T @ a, modes.penalty) @ (a.T @ (targets - offset))
-        held_out = torch.cat([held_out, modes.val @ weights + shift])
+        held_out = torch.cat([held_out, modes.val @ weights + val_offset])
         targets = torch.cat([targets, lin.val_targets])
-        offset = torch.cat([offset, shift])
+        offset = torch.cat([offset, val_offset])
     targets = targets.double()
     if lin.labels is not None:
         labels = by_class(targets).argmax(1)
-        believed = fit_noise([by_class(held_out)], labels, "one rate").log_posterior.exp()
-        return (believed[:, 1:] if targets.shape[1] == 1 else believed), offset
+        probabilities = fit_noise([by_class(held_out)], labels, "one rate").log_posterior.exp()
+        if targets.shape[1] == 1:
+            probabilities = probabilities[:, 1:]
+        return probabilities, offset
     if ((targets == 0) | (targets == 1)).all():  # several labels
         return targets, offset
     p_wrong = outliers(targets, held_out).probability[:, None]
@@ -336,17 +349,21 @@ def _accuracy_and_error(
 
 
 def _accuracy_scale(
-    scores: list[tuple[float, float, int]], truth: Float[Tensor, "t k"]
+    subset_scores: list[tuple[float, float, int]], truth: Float[Tensor, "t k"]
 ) -> tuple[float, str, float]:
-    """Return the factor that converts squared errors, its unit, and accuracy's correlation."""
-    if not scores:
+    """Return the factor that converts squared errors, the unit then, and `DataValues.follows`."""
+    # `subset_scores` has the accuracy, the squared error and the weight of each subset; empty where
+    # there are no classes.
+    if not subset_scores:
         return 1 / float(truth.var(0, correction=0).sum()), "share of variance", np.nan
-    accuracy, error, counts = np.array(scores).T
-    (variance, shared), (_, error_variance) = np.cov(accuracy, error, ddof=0, aweights=counts)
-    spread = (variance * error_variance) ** 0.5
+    accuracy, error, weights = np.array(subset_scores).T
+    covariance = np.cov(accuracy, error, ddof=0, aweights=weights)
+    variance = covariance[0, 0]
+    error_variance = covariance[1, 1]
     follows = 0.0
-    if spread > 0:
-        follows = float(-shared / spread)
+    deviations = (variance * error_variance) ** 0.5
+    if deviations > 0:
+        follows = float(-covariance[0, 1] / deviations)
     if follows < FOLLOWS:
         return 1.0, "squared error", follows
     return follows * float((variance / error_variance) ** 0.5), "accuracy", follows

@@ -135,8 +135,9 @@ def test_rows_are_held_where_a_quarter_of_the_memory_takes_them(monkeypatch):
     (first, held, one), (second, others, other) = stored(12, 3, 0), stored(7, 3, 1)
     for spare, holds in ((0, False), (1, True)):
         monkeypatch.setattr(search, "available_memory", lambda s=spare: 4 * 19 * (3 + 4) + s)
-        parts, steps = counted(lambda progress: list(search.blocks([one, other], progress, "a")))
-        assert [start for start, _, _ in parts] == [0, 5, 10, 12, 17] and steps == {"a": (5, 19)}
+        parts, steps = counted(lambda progress: list(search.read_chunks([one, other], progress)))
+        assert [start for start, _, _ in parts] == [0, 5, 10, 12, 17]
+        assert steps == {"compare with the index": (5, 19)}
         assert (np.concatenate([rows for _, rows, _ in parts]) == [*first, *second]).all()
         assert {*held, *others} == {holds}
         held.clear(), others.clear()

@@ -9,11 +9,12 @@ from datassay.collect.gradients.blocks import Block
 from datassay.collect.layers import Factors, matrix
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.score.influence.block_basis import block_bases
+from datassay.score.influence.block_basis import Penalty, block_bases
 from datassay.score.influence.trained_network import trained_network
 from helpers.by_block import gauss_newton
 
 N, DAMPING, DECAY = 30, 0.1, 0.02
+RELATIVE = Penalty(DAMPING, 0.0)
 # Engine's order of a layer's weights: a row's own, then its bias.
 NAMES = {"0": ["0.weight", "0.bias"], "2": ["2.weight", "2.bias"]}
 
@@ -40,10 +41,10 @@ def in_our_order(hessian, block):
 
 def test_exact_blocks_are_the_definition():
     model, x, result = network()
-    given = {"exact": lambda b: True, "dtype": torch.float64}
+    given = {"is_exact": lambda b: True, "dtype": torch.float64}
     roots = lambda: result.roots(0, "fit")  # noqa: E731
-    shift = dict.fromkeys(NAMES, (DAMPING, DECAY))
-    bases = block_bases(result.per_sample.blocks, roots, N, shift, **given)
+    penalties = dict.fromkeys(NAMES, Penalty(DAMPING, DECAY))
+    bases = block_bases(result.per_sample.blocks, roots, N, penalties, **given)
     assert list(bases) == list(NAMES)
     (_, gradients), *_ = result.loss_gradients()
     for name, basis in bases.items():
@@ -59,11 +60,11 @@ def test_exact_blocks_are_the_definition():
         assert (ours - truth).abs().max() < 1e-10 * truth.abs().max()
 
 
-def bases_of(block, parts, n, exact=False, shift=(DAMPING, 0.0)):
+def bases_of(block, parts, n, exact=False, penalty=RELATIVE):
     """Bases of one block, from its gradients in batches."""
     roots = lambda: [{block.name: uses} for uses in parts]  # noqa: E731
-    given = {"exact": lambda b: exact, "dtype": torch.float64}
-    return block_bases([block], roots, n, {block.name: shift}, **given)
+    given = {"is_exact": lambda b: exact, "dtype": torch.float64}
+    return block_bases([block], roots, n, {block.name: penalty}, **given)
 
 
 BLOCK = Block("layer", (3, 4), ("layer.weight",), ("layer",))
@@ -80,7 +81,7 @@ def test_factored_blocks_are_exact_where_the_factors_are_independent():
     uses = [Factors(*pairs)]
     rows = matrix(uses, 3).flatten(1)
     hessian = rows.T @ rows / 42
-    basis = bases_of(BLOCK, [uses], 42, shift=(DAMPING, DECAY))["layer"]
+    basis = bases_of(BLOCK, [uses], 42, penalty=Penalty(DAMPING, DECAY))["layer"]
     penalty = DAMPING * hessian.diagonal().mean() + DECAY
     truth = torch.linalg.inv(hessian + penalty * torch.eye(12).double())
     coordinates, _ = basis.coordinates(uses)
@@ -121,6 +122,6 @@ def test_rows_that_are_looked_up_keep_their_own():
 def test_a_singular_block_names_damping_and_one_without_curvature_is_left_out():
     uses = [Factors(vectors(2, 3, 0)[:, None], vectors(2, 4, 1)[:, None])]
     with pytest.raises(SettingError, match=r"damping must make every block's .* 'layer' is singul"):
-        bases_of(BLOCK, [uses], 2, exact=True, shift=(0.0, 0.0))
+        bases_of(BLOCK, [uses], 2, exact=True, penalty=Penalty(0.0, 0.0))
     flat = [Factors(uses[0].lhs * 0, uses[0].rhs)]
     assert bases_of(BLOCK, [flat], 2, exact=True) == bases_of(BLOCK, [flat], 2) == {}

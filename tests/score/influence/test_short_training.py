@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import datassay as da
-from datassay.score.influence.block_basis import _along
+from datassay.score.influence.block_basis import Penalty, _decrement_terms
 from datassay.score.influence.exact_blocks import auto_damping
 from datassay.score.influence.short_training import (
     LEFT_TO_LEARN,
@@ -53,19 +53,19 @@ def test_the_least_damping_brings_the_decrement_to_its_bound():
     matrices, slopes = {"a": hessian(), "b": hessian(6)}, {}
     for name, matrix in matrices.items():
         slopes[name] = torch.randn(1, len(matrix), generator=DRAW, dtype=torch.float64)
-    shift = {"a": (0.5, 0.0), "b": (2.0, 0.1)}
+    penalties = {"a": Penalty(0.5, 0.0), "b": Penalty(2.0, 0.1)}
 
     def decrement(more):
         total = 0.0
         for name, matrix in matrices.items():
-            share, decay = shift[name]
+            share, decay = penalties[name]
             added = share * matrix.diagonal().mean() + decay + more
             g = slopes[name][0]
             total += float(g @ torch.linalg.solve(matrix + added * torch.eye(len(g)).double(), g))
         return total
 
     def along():
-        return _along(slopes, {}, matrices, shift)
+        return _decrement_terms(slopes, {}, matrices, penalties)
 
     left = ShortTraining(slopes, decrement(0.7) / LEFT_TO_LEARN)
     assert left.solve(along()) == left.damping == pytest.approx(0.7, rel=1e-6)
@@ -88,7 +88,7 @@ def test_what_is_left_is_the_gradient_of_the_mean_loss():
     weight, bias = torch.autograd.grad(value, [wide.weight, wide.bias])
     (matrix,) = left.gradients.values()
     assert torch.allclose(matrix, torch.cat([weight, bias[:, None]], 1))
-    assert left.unknowing == pytest.approx(2 * np.log(3))
+    assert left.null_loss == pytest.approx(2 * np.log(3))
 
 
 @pytest.mark.parametrize("steps", [1, 4000])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from datassay.score.effects import LARGEST_MATRIX
 
 Retrain = Callable[[Int[np.ndarray, " kept"]], nn.Module]
 """From positions of the samples that stay, ascending, to a network trained on them alone."""
-STEP = 0.05  # of the number found, to which retraining settles it
+PRECISION = 0.05  # of the number of samples, to which bisection determines it
 
 
 @result
@@ -76,62 +76,77 @@ def brittleness(
     progress: Progress,
 ) -> Brittleness:
     """Find the smallest set that turns each prediction, by added effects or by retraining."""
-    # effect: of each sample on each output of each query, [n, m k]: with the sample minus without.
-    # Of each query it is the other output that needs the fewest samples.
+    # effect: of each sample on each output of each query (columns: m k), with the sample minus
+    # without. share: of the samples that may be removed.
     effects = effect.reshape(len(effect), *outputs.shape)
     predicted = _predict_classes(outputs)
-    if outputs.shape[1] == 1:
-        effects, outputs = (np.concatenate([np.zeros_like(a), a], -1) for a in (effects, outputs))
+    if outputs.shape[1] == 1:  # class 0 has the output 0
+        effects = np.concatenate([np.zeros_like(effects), effects], -1)
+        outputs = np.concatenate([np.zeros_like(outputs), outputs], -1)
     n, m = len(effects), len(outputs)
     limit = max(1, int(share * n))
     becomes = predicted.copy()
     size = np.zeros(m, int)
     removed = []
     for query, label in enumerate(predicted):
-        smallest: tuple[int, np.ndarray] = (limit + 1, np.zeros(0, int))
-        lead = outputs[query, label] - outputs[query]
-        # The nearest output first: where added effects turn to none, retraining tries that one.
-        for candidate in (c for c in np.argsort(lead, kind="stable").tolist() if c != label):
-            support = effects[:, query, label] - effects[:, query, candidate]
-            order = np.argsort(-support, kind="stable")[:limit]
-            cumulated = np.maximum.accumulate(support[order].cumsum())
-            needed = 1 + int(np.searchsorted(cumulated, lead[candidate], "right"))
-            if needed < smallest[0] or not len(smallest[1]):
-                smallest = (needed, order)
-                becomes[query] = candidate
-        needed, order = smallest
+        turn = _easiest_turn(effects[:, query], outputs[query], int(label), limit)
+        becomes[query] = turn.becomes
+        n_needed = turn.n_needed
         if retrain is not None:
             is_turned = partial(_is_turned, retrain, queries, n, query, int(label))
-            needed = _count_needed(needed, order, is_turned)
-        size[query] = 0
-        if needed <= limit:
-            size[query] = needed
-        removed.append(order[: size[query]])
+            n_needed = _count_needed(n_needed, turn.order, is_turned)
+        if n_needed <= limit:
+            size[query] = n_needed
+        removed.append(turn.order[: size[query]])
         progress("brittleness", query + 1, m)
     margin = outputs[np.arange(m), predicted] - outputs[np.arange(m), becomes]
     return Brittleness(predicted, becomes, margin, size, tuple(removed), retrain is not None)
 
 
+class _Turn(NamedTuple):
+    """Removal that turns a prediction, by added effects."""
+
+    becomes: int  # the class that it turns to
+    n_needed: int  # of `order`; more than there are where removal does not turn it
+    order: Int[np.ndarray, " limit"]  # samples that may go, those that carry it most first
+
+
+def _easiest_turn(
+    effects: Float[np.ndarray, "n k"], outputs: Float[np.ndarray, " k"], label: int, limit: int
+) -> _Turn:
+    """Return the turn of one query, from `label` to the class that needs the fewest samples."""
+    lead = outputs[label] - outputs
+    turns = []
+    # The nearest class first: where added effects turn to none, retraining tries that one.
+    for candidate in np.argsort(lead, kind="stable").tolist():
+        if candidate != label:
+            support = effects[:, label] - effects[:, candidate]
+            order = np.argsort(-support, kind="stable")[:limit]
+            cumulated = np.maximum.accumulate(support[order].cumsum())
+            n_needed = 1 + int(np.searchsorted(cumulated, lead[candidate], "right"))
+            turns.append(_Turn(candidate, n_needed, order))
+    return min(turns, key=lambda turn: turn.n_needed)  # the first of equal ones
+
+
 def _count_needed(
-    needed: int, order: Int[np.ndarray, " limit"], is_turned: Callable[[np.ndarray], bool]
+    n_needed: int, order: Int[np.ndarray, " limit"], is_turned: Callable[[np.ndarray], bool]
 ) -> int:
-    """Find by bisection how many samples of the order must go to turn the prediction."""
+    """Return how many samples of the order must go by retraining; limit + 1: all do not suffice."""
+    # Starts at `n_needed`, doubles until the prediction turns, then bisects.
     low = 0
-    high = min(needed, len(order))
+    high = min(n_needed, len(order))
     limit = len(order)
     while not is_turned(order[:high]):
         if high == limit:
             return limit + 1
         low = high
         high = min(2 * high, limit)
-    while high - low > max(1, int(STEP * high)):
+    while high - low > max(1, int(PRECISION * high)):
         middle = (low + high) // 2
         if is_turned(order[:middle]):
-            low = low
             high = middle
         else:
             low = middle
-            high = high
     return high
 
 
@@ -144,16 +159,17 @@ def _is_turned(
 
 
 def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m ..."]:
-    """Return a network's outputs for the queries."""
-    training = model.training
+    """Return a network's outputs for the queries, in evaluation mode; its mode is restored."""
+    was_training = model.training
     model.eval()
     with torch.no_grad():
-        parts = [outputs_of(model, to_model(batch, model)).double().cpu() for _, batch in queries]
-    model.train(training)
-    return torch.cat(parts).numpy()
+        batches = [outputs_of(model, to_model(batch, model)).double().cpu() for _, batch in queries]
+    model.train(was_training)
+    return torch.cat(batches).numpy()
 
 
 def _predict_classes(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
+    """Return the classes of largest output; of one output 1 where it is positive, else 0."""
     if outputs.shape[1] == 1:
         return (outputs[:, 0] > 0).astype(int)
     return outputs.argmax(1)

@@ -57,14 +57,14 @@ from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights
 from datassay.store.digests import digest_of_values
 from datassay.store.location import normal
 
-BY_BLOCKS = ("auto", "blocks", "ekfac")
-# That exact blocks may take together, for each sample that curvature is fitted to: minutes for
-# MOST_FITTED, since an index is made once, and no more than the rest for few.
+CURVATURES = ("auto", "blocks", "ekfac")
+# Operations that exact blocks may take together, for each sample that curvature is fitted to.
+# Minutes for MOST_FITTED, since an index is made once; for few samples no more than the rest takes.
 OPERATIONS_PER_SAMPLE = 6e8
 
 
 def index_exact_rule(curvature: str, n: int, blocks: list[Block]) -> Callable[[Block], bool]:
-    """Return the rule that says which Hessians of an index are exact, fitted to n samples."""
+    """Return the rule that says which Hessians of an index are exact; n: samples fitted to."""
     return exact_rule(curvature, n, blocks, OPERATIONS_PER_SAMPLE * n)
 
 
@@ -138,20 +138,11 @@ def index(
         progress=progress,
     )  # fmt: skip
     with_temperature(network, temperature)
-    if isinstance(engine, str):
-        engine_used = engine_named(engine)
-    else:
-        engine_used = engine
-    if location is None:
-        path = tempfile.mkdtemp(prefix="datassay-index-")
-    else:
-        path = normal(location)
+    engine = engine_named(engine) if isinstance(engine, str) else engine
+    path = tempfile.mkdtemp(prefix="datassay-index-") if location is None else normal(location)
     digest, ids = samples_digest(network.train)
     check_unique(ids)
-    if parameters is None or isinstance(parameters, str):
-        names = parameters
-    else:
-        names = list(parameters)
+    names = parameters if isinstance(parameters, str | None) else list(parameters)
     run = {
         "index": FORMAT,
         **identity(model, network.loss, network.own_loss),
@@ -165,34 +156,24 @@ def index(
         "seed": seed,
     }
     blocks = network.per_sample.blocks
-    exact = index_exact_rule(curvature, min(network.n, MOST_FITTED), blocks)
-    check_curvature_memory(blocks, exact)
-    small = frozenset(b.name for b in blocks if exact(b))
-    shift = penalties(blocks, network.n, exact, damping, weight_decay)
-    with ExitStack() as if_it_fails:
+    is_exact = index_exact_rule(curvature, min(network.n, MOST_FITTED), blocks)
+    check_curvature_memory(blocks, is_exact)
+    exact_names = frozenset(block.name for block in blocks if is_exact(block))
+    penalty_of = penalties(blocks, network.n, is_exact, damping, weight_decay)
+    with ExitStack() as on_failure:
         if location is None:
-            if_it_fails.callback(shutil.rmtree, path, ignore_errors=True)
-        bases = load_bases(path, run, network, small, shift, seed, engine_used, progress)
+            on_failure.callback(shutil.rmtree, path, ignore_errors=True)
+        bases = load_bases(path, run, network, exact_names, penalty_of, seed, engine, progress)
         check_gradients(bases)
         sketch = choose_sketch(bases, bytes_per_sample, seed)
         encoder = encode_by(bases, sketch, network.dtype)
-        classes = ()
-        if isinstance(data, SampleSet):
-            classes = data.class_names
-        _fill(
-            path,
-            run,
-            network,
-            encoder,
-            encode_sample_ids(ids),
-            classes,
-            engine_used,
-            progress,
-        )
+        classes = data.class_names if isinstance(data, SampleSet) else ()
+        stored_ids = encode_sample_ids(ids)
+        _fill(path, run, network, encoder, stored_ids, classes, engine, progress)
         note_parts(path, digest_of_values(run))
         keep_network(path, run, model)
         opened = open_index(path, loss=network.loss.function or Influence.loss)
-        if_it_fails.pop_all()
+        on_failure.pop_all()
     examples = None
     if isinstance(data, SampleSet):
         examples = data.subset(np.arange(min(2, len(data))))
@@ -212,27 +193,28 @@ def _fill(
     engine: Engine,
     progress: Progress,
 ) -> None:
-    """Store the rows of the first samples."""
+    """Store the rows of the first samples, with what opening needs to know of the index."""
     run_digest = digest_of_values(run)
     sketch = encoder.sketch
-    described = {"coordinates": sketch.n_coordinates, "width": sketch.width, "bits": sketch.bits}
+    sizes = {"coordinates": sketch.n_coordinates, "width": sketch.width, "bits": sketch.bits}
     rows_run = {
         "of": run_digest,
         "number": 0,
         "training samples": run["training samples"],
-        "sketch": described,
+        "sketch": sizes,
     }
-    if (manifest := segment_manifest(location, 0)) is not None:
+    manifest = segment_manifest(location, 0)
+    if manifest is not None:  # of a call that was interrupted
         extra = manifest["free"]
-    else:  # what the first rows say of the whole index
+    else:
         measure = measure_of(Queries.measure, network.loss, has_several=network.has_several)
         blocks = {"direct": sorted(network.per_sample.direct), "blocks": list(encoder.bases)}
-        reported = fidelity(network, [encoder], measure, run["seed"])
+        fidelities = fidelity(network, [encoder], measure, run["seed"])
         extra = {
             "index": {**run, **blocks, "version": FORMAT, "of": run_digest},
             "class names": list(classes),
-            "sketch": described,
-            "fidelity": None if reported is None else reported[0],
+            "sketch": sizes,
+            "fidelity": None if fidelities is None else fidelities[0],
         }
     store = segment_store(location, 0, rows_run, network.n, sketch.n_bytes, ids, extra)
     work = RowWork(replace(network, progress=silent), network.train, encoder, ids)
@@ -240,9 +222,9 @@ def _fill(
 
 
 def check_settings(curvature: str, bytes_per_sample: int, precision: str) -> None:
-    """Refuse a setting of an index that is unknown or out of range."""
-    if curvature not in BY_BLOCKS:
-        names = ", ".join(map(repr, BY_BLOCKS))
+    """Raise if a setting of an index is unknown or out of range."""
+    if curvature not in CURVATURES:
+        names = ", ".join(map(repr, CURVATURES))
         raise SettingError(f"curvature must be one of {names} in an index; got {curvature!r}.")
     at_least("bytes_per_sample", bytes_per_sample, 1)
     if precision not in {"float32", "float64"}:

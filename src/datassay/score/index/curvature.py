@@ -20,6 +20,7 @@ from datassay.score.influence.block_basis import (
     SIDES,
     SQUARES,
     BlockBasis,
+    Penalty,
     Sums,
     first_sums,
     fit_bases,
@@ -34,10 +35,11 @@ from datassay.store.features import FeatureStore, Layout, features_manifest
 FOLDER = "curvature"
 # Samples that the curvature is fitted to at most, drawn; moments of more change little.
 MOST_FITTED = 2**14
-# Parts of these at most, samples of one at least, and bytes that their sums take together.
+# They are split into parts, chunks of work for the engine.
 MOST_PARTS = 16
-SMALLEST_PART = 1024
-SUM_BYTES = 2**31
+SMALLEST_PART = 1024  # samples
+SUM_BYTES = 2**31  # that the sums of all parts take at most
+# Names of stored arrays, and of what short training added to the damping.
 WHOLE = "whole"
 LEFT = "left"
 RIGHT = "right"
@@ -47,32 +49,31 @@ ADDED = "short training"
 
 
 @dataclass(frozen=True, slots=True)
-class _Sums:
-    """Sums over one part of the samples.
+class _SumWork:
+    """One pass over the samples, part by part: the sums that curvature is fitted from.
 
     Attributes:
         network: with all its training samples.
-        small: names of exact blocks.
-        bases: of the second pass; None: the first.
-        places: of the samples that are fitted to.
-        parts: how many they are split into.
-        seed: of draws of outputs; each part has its own.
+        exact_names: of exact blocks.
+        bases: None: the first pass, for the bases; then the second, for the eigenvalues in them.
+        positions: of the samples that are fitted to, rising.
+        n_parts: how many they are split into.
+        seed: of draws of outputs; part i has seed + i.
     """
 
     network: TrainedNetwork
-    small: frozenset[str]
+    exact_names: frozenset[str]
     bases: dict[str, BlockBasis] | None
-    places: np.ndarray
-    parts: int
+    positions: np.ndarray
+    n_parts: int
     seed: int
 
     def arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        n = len(self.places)
-        start, end = (n * number // self.parts for number in (chunk.number, chunk.number + 1))
-        positions = self.places[start:end]
-        return {
-            name: t.cpu().numpy()[None] for name, t in self._sums(positions, chunk.number).items()
-        }
+        """Return the sums over one part as the store keeps them, [1, ...] each."""
+        n = len(self.positions)
+        start, end = (n * number // self.n_parts for number in (chunk.number, chunk.number + 1))
+        sums = self._sums(self.positions[start:end], chunk.number)
+        return {name: total.cpu().numpy()[None] for name, total in sums.items()}
 
     def template(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Return names, shapes and types of all blocks' sums, whichever a sample uses."""
@@ -88,7 +89,7 @@ class _Sums:
             if block.name not in self.bases:
                 return {}
             return {SQUARES: block.shape}
-        if block.name in self.small:
+        if block.name in self.exact_names:
             return {GRAM: (block.size, block.size)}
         layers = map(self.network.model.get_submodule, block.layers)
         is_sparse = any(isinstance(layer, nn.Embedding) for layer in layers)
@@ -109,12 +110,12 @@ class _Sums:
         gradients = subset.roots(self.seed + number, "")
         blocks = self.network.per_sample.blocks
         if self.bases is None:
-            sums = first_sums(blocks, gradients, set(self.small))
+            sums = first_sums(blocks, gradients, set(self.exact_names))
         else:
             sums = square_sums(self.bases, gradients)
-        unused = torch.zeros(())  # of blocks that no sample of this part uses
+        zero = torch.zeros((), dtype=torch.float64)  # for blocks that no sample of the part uses
         return {
-            f"{index}.{kind}": sums.get((block.name, kind), unused.double().expand(shape))
+            f"{index}.{kind}": sums.get((block.name, kind), zero.expand(shape))
             for index, block in enumerate(blocks)
             for kind, shape in self._shapes(block).items()
         }
@@ -124,73 +125,80 @@ def load_bases(
     location: str,
     run: Mapping[str, object],
     network: TrainedNetwork,
-    small: frozenset[str],
-    shift: Mapping[str, tuple[float, float]],
+    exact_names: frozenset[str],
+    penalty_of: Mapping[str, Penalty],
     seed: int,
     engine: Engine,
     progress: Progress,
 ) -> dict[str, BlockBasis]:
     """Read the bases from the store; fit and store them first where they are missing."""
+    # exact_names: of exact blocks. penalty_of: by block's name, as of `penalties`.
     blocks = network.per_sample.blocks
-    result = stored_bases(location, network, run)
-    if result is None:
+    bases = stored_bases(location, network, run)
+    if bases is None:
         try:
-            fitting = _fit(location, run, network, small, shift, seed, engine, progress)
-            _store(location, run, blocks, *fitting)
+            fitted, added = _fit(
+                location, run, network, exact_names, penalty_of, seed, engine, progress
+            )
+            _store(location, run, blocks, fitted, added)
         except (DatassayError, OSError):
             # Another process that fits them at the same time may have removed the sums of both.
             if stored_bases(location, network, run) is None:
                 raise
         # Read back: products of arrays that lie otherwise in memory round otherwise.
-        result = stored_bases(location, network, run)
-        assert result is not None
+        bases = stored_bases(location, network, run)
+        assert bases is not None
     for name in ("sums", "squares"):
         remove_folder(f"{location}/{name}")
-    return result
+    return bases
 
 
 def _fit(
-    location, run, network, small, shift, seed, engine, progress
+    location, run, network, exact_names, penalty_of, seed, engine, progress
 ) -> tuple[dict[str, BlockBasis], float]:
     """Fit what `load_bases` loads; return it with the damping added for short training."""
     blocks = network.per_sample.blocks
     dtype = network.dtype
     n = min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
-    work = _Sums(replace(network, progress=silent), small, None, positions, 1, seed)
+    work = _SumWork(replace(network, progress=silent), exact_names, None, positions, 1, seed)
     sum_bytes = sum(8 * int(np.prod(shape)) for shape, _ in work.template().values())
     parts = n_parts(n, sum_bytes)
 
-    def sum_parts(name: str, pass_work: _Sums) -> Sums:
+    def sum_parts(name: str, pass_work: _SumWork) -> Sums:
+        """Return one pass's sums over all parts; each part's are stored under `name` first."""
         layout = Layout({"train": parts}, pass_work.template(), 1)
         store = FeatureStore(f"{location}/{name}", run, layout, {THREADS: torch.get_num_threads()})
         fill(store, pass_work.arrays, engine, progress, f"fit the curvature: {name}")
-        total: Sums = {}
+        totals: Sums = {}
         for array in layout.arrays:
-            position, _, kind = array.partition(".")
-            total_sum = torch.from_numpy(store.get(0, array)[0])
-            for p in range(1, parts):
-                total_sum += torch.from_numpy(store.get(p, array)[0])
-            total[blocks[int(position)].name, kind] = total_sum.to(network.device)
-        return total
+            block_number, _, kind = array.partition(".")
+            total = torch.from_numpy(store.get(0, array)[0])
+            for i in range(1, parts):
+                total += torch.from_numpy(store.get(i, array)[0])
+            totals[blocks[int(block_number)].name, kind] = total.to(network.device)
+        return totals
 
-    work = replace(work, parts=parts)
+    work = replace(work, n_parts=parts)
     sums = sum_parts("sums", work)
     bases = kronecker_bases(blocks, sums, dtype)
     if bases:
         sums |= sum_parts("squares", replace(work, bases=bases))
     training = left_to_learn(network, run["damping"])
-    bases = fit_bases(blocks, bases, sums, n, shift, training=training, spectral=True, dtype=dtype)
+    bases = fit_bases(
+        blocks, bases, sums, n, penalty_of, training=training, spectral=True, dtype=dtype
+    )
     check_gradients(bases)
     return bases, 0.0 if training is None else training.damping
 
 
-def n_parts(n: int, size: float) -> int:
-    """Return how many parts the samples are split into; each part's sums take `size` bytes."""
-    return int(max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // size)))
+def n_parts(n: int, part_bytes: float) -> int:
+    """Return how many parts n samples are split into; each part's sums take `part_bytes`."""
+    return int(max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // part_bytes)))
 
 
 def _store(location, run, blocks: list[Block], bases: dict[str, BlockBasis], added: float) -> None:
+    """Write the bases; blocks without curvature have none, and no arrays."""
     arrays: dict[str, np.ndarray] = {}
     for index, block in enumerate(blocks):
         if block.name in bases:
@@ -213,7 +221,7 @@ def _open_store(location: str, run: Mapping[str, object], meta: Mapping[str, Any
 
 
 def short_damping(location: str) -> float:
-    """Return the damping added for short training; 0 also where an index does not say."""
+    """Return an index's damping added for short training; 0 if it does not say."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return 0.0
@@ -223,8 +231,8 @@ def short_damping(location: str) -> float:
 def stored_bases(
     location: str, network: TrainedNetwork, run: Mapping[str, object] | None = None
 ) -> dict[str, BlockBasis] | None:
-    """Read an index's bases to where the network is; None where they were never finished."""
-    # run: None: of any run.
+    """Return an index's bases, on the network's device; None if they are unfinished."""
+    # run: what they must belong to; None: whatever they were made for.
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return None

@@ -16,6 +16,7 @@ Rows are sketches of the coordinates with the largest s.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -36,7 +37,7 @@ LEAST = 1e-300  # that a mean square is divided by
 
 @dataclass(frozen=True, slots=True)
 class GradientEncoding:
-    """What turns gradients into rows.
+    """What turns gradients into rows; symbols are those of the module's formulas.
 
     Attributes:
         bases: of the blocks; of exact ones the eigenvectors, not a Cholesky factor.
@@ -62,20 +63,20 @@ class GradientEncoding:
 
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
         """Return the rows of a batch's gradients, not rounded, and the squared lengths ‖c‖²."""
-        pieces: dict[str, Tensor] = {}
-        squares = []
+        by_block: dict[str, Tensor] = {}
+        squared_lengths = []
         for basis, coords, used_rows in gradient_coordinates(dict(self.bases), gradients):
             name = basis.block.name
-            squares.append(self._length(name, coords, used_rows))
+            squared_lengths.append(self._length(name, coords, used_rows))
             picked = _pick(coords, used_rows, self.coordinates[name], basis.block.shape[1])
-            pieces[name] = picked * self.factors[name]
-        assert squares, "a batch reaches at least one block"
-        piece = next(iter(pieces.values()))
+            by_block[name] = picked * self.factors[name]
+        assert squared_lengths, "a batch reaches at least one block"
+        example = next(iter(by_block.values()))
         columns = [
-            pieces[name] if name in pieces else piece.new_zeros(len(piece), len(idx))
+            by_block[name] if name in by_block else example.new_zeros(len(example), len(idx))
             for name, idx in self.coordinates.items()
         ]
-        return self.sketch.mix(torch.cat(columns, 1)), torch.stack(squares).sum(0)
+        return self.sketch.mix(torch.cat(columns, 1)), torch.stack(squared_lengths).sum(0)
 
     def query_rows(self, gradients: Gradients) -> Float[Tensor, "b width"]:
         """Return the rows of a batch's gradients alone."""
@@ -84,29 +85,34 @@ class GradientEncoding:
     def lengths(self, gradients: Gradients) -> Float[Tensor, " b"]:
         """Return the squared lengths ‖c‖² of a batch's gradients."""
         parts = gradient_coordinates(dict(self.bases), gradients)
-        squares = [
+        squared_lengths = [
             self._length(basis.block.name, coords, used_rows) for basis, coords, used_rows in parts
         ]
-        return torch.stack(squares).sum(0)
+        return torch.stack(squared_lengths).sum(0)
 
     def _length(
         self, name: str, coords: Float[Tensor, "b p"], used_rows: Tensor | None
     ) -> Float[Tensor, " b"]:
-        """Return the part of ‖c‖² in one block."""
-        inverse = self.inverses[name] if used_rows is None else self.inverses[name][used_rows]
+        """Return one block's part of ‖c‖²; `coords` are Uᵀ g, of the rows of weights in use."""
+        inverse = self.inverses[name]
+        if used_rows is not None:
+            inverse = inverse[used_rows]
         return (coords.square() @ inverse.flatten()).double()
 
 
-def _pick(coords: Tensor, used_rows: Tensor | None, idx: Tensor, columns: int) -> Tensor:
-    """Pick some coordinates; 0 in rows of the weights that the batch does not use."""
+def _pick(
+    coords: Float[Tensor, "b p"], used_rows: Tensor | None, idx: Int[Tensor, " r"], n_columns: int
+) -> Float[Tensor, "b r"]:
+    """Return the coordinates at `idx`, flat positions in a block of `n_columns` columns."""
+    # `coords` are those of the block's `used_rows`, rising (None: all). Other rows have 0.
     if used_rows is None:
         return coords[:, idx]
     result = coords.new_zeros(len(coords), len(idx))
     if len(used_rows):
-        row = idx // columns
-        index = torch.searchsorted(used_rows, row).clamp_max(len(used_rows) - 1)
-        is_used = used_rows[index] == row
-        result[:, is_used] = coords[:, (index * columns + idx % columns)[is_used]]
+        row = idx // n_columns
+        position = torch.searchsorted(used_rows, row).clamp_max(len(used_rows) - 1)
+        is_used = used_rows[position] == row
+        result[:, is_used] = coords[:, (position * n_columns + idx % n_columns)[is_used]]
     return result
 
 
@@ -120,45 +126,48 @@ def check_gradients(bases: Mapping[str, BlockBasis]) -> None:
 
 
 def choose_sketch(bases: Mapping[str, BlockBasis], n_bytes: int, seed: int) -> Sketch:
-    """Return the sketch of at most so many bytes that is expected to keep most."""
+    """Return the sketch of at most `n_bytes` whose effects should follow exact ones best."""
     # Of effects Σ c c′ with mean squares s², weighted by a and disturbed by ν (Σ a s)², the
     # correlation with exact ones is that of weights, r, times that of noise. What weights leave out
     # costs more of the linear datamodelling score than r says, about r² on two GPTs.
-    energy = _energy(bases, _inverse(bases)).sort(descending=True).values
-    total_squares = float(energy.square().sum())
+    mean_square = _mean_square(bases, _inverse(bases)).sort(descending=True).values  # s
+    total_squares = float(mean_square.square().sum())
 
-    def score(sketch: Sketch) -> float:
-        largest = energy[: sketch.n_coordinates]
-        weighted = _weights(largest, sketch.noise) * largest
+    def expected_score(sketch: Sketch) -> float:
+        picked = mean_square[: sketch.n_coordinates]
+        weighted = _weights(picked, sketch.noise) * picked
         squares = float(weighted.square().sum())
         noise = sketch.noise * float(weighted.sum()) ** 2
-        along = float(weighted @ largest)
-        return along**2 / (total_squares * squares) * (squares / (squares + noise)) ** 0.5
+        product = float(weighted @ picked)
+        return product**2 / (total_squares * squares) * (squares / (squares + noise)) ** 0.5
 
-    return max(sketches(len(energy), n_bytes, seed), key=score)
+    return max(sketches(len(mean_square), n_bytes, seed), key=expected_score)
 
 
 def _inverse(bases: Mapping[str, BlockBasis]) -> Float[Tensor, " p"]:
+    """Return 1 / (λ + damping) of all blocks' coordinates."""
     return torch.cat([basis.inverse().cpu() for basis in bases.values()])
 
 
-def _energy(bases: Mapping[str, BlockBasis], inverse: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-    """Return s of all blocks' coordinates."""
+def _mean_square(
+    bases: Mapping[str, BlockBasis], inverse: Float[Tensor, " p"]
+) -> Float[Tensor, " p"]:
+    """Return s = λ / (λ + damping) of all blocks' coordinates."""
     return inverse * torch.cat([basis.eigenvalues.flatten().cpu() for basis in bases.values()])
 
 
 def encode_by(
     bases: Mapping[str, BlockBasis], sketch: Sketch, dtype: torch.dtype
 ) -> GradientEncoding:
-    """Return the encoding by these bases and this sketch."""
+    """Return the encoding by the coordinates with the largest s, as many as the sketch takes."""
     inverse = _inverse(bases)
-    energy = _energy(bases, inverse)
-    order = energy.argsort(descending=True, stable=True)[: sketch.n_coordinates]
-    largest = order.sort().values
-    squares = energy.square()
-    weights = _weights(energy[largest], sketch.noise)
-    kept_share = (weights @ squares[largest]) / squares.sum()
-    roots = (weights / kept_share * inverse[largest]).sqrt() * sketch.signs()
+    mean_square = _mean_square(bases, inverse)  # s
+    by_size = mean_square.argsort(descending=True, stable=True)
+    picked = by_size[: sketch.n_coordinates].sort().values
+    squares = mean_square.square()
+    weights = _weights(mean_square[picked], sketch.noise)  # a
+    kept_share = (weights @ squares[picked]) / squares.sum()
+    signed_factors = (weights / kept_share * inverse[picked]).sqrt() * sketch.signs()
     inverses = {}
     coordinates = {}
     factors = {}
@@ -166,20 +175,22 @@ def encode_by(
     for name, basis in bases.items():
         size = basis.eigenvalues.numel()
         inverses[name] = basis.inverse().to(dtype).view_as(basis.eigenvalues)
-        in_block = (largest >= start) & (largest < start + size)
-        coordinates[name] = (largest[in_block] - start).to(basis.eigenvalues.device)
-        factors[name] = roots[in_block].to(basis.eigenvalues.device, dtype)
+        is_in_block = (picked >= start) & (picked < start + size)
+        coordinates[name] = (picked[is_in_block] - start).to(basis.eigenvalues.device)
+        factors[name] = signed_factors[is_in_block].to(basis.eigenvalues.device, dtype)
         start += size
     return GradientEncoding(bases, inverses, coordinates, factors, sketch)
 
 
-def _weights(energy: Float[Tensor, " N"], noise: float) -> Float[Tensor, " N"]:
-    """Return a of coordinates with the mean squares s: 1 where the sketch has no noise."""
-    largest = energy.sort(descending=True).values
-    # τ, were those up to each one the only ones with a weight: they are, up to the last above it.
-    bounds = noise * largest.cumsum(0) / (1 + noise * torch.arange(1, len(largest) + 1))
-    bound = bounds[max(int((largest > bounds).sum()) - 1, 0)]
-    return (1 - bound / energy.clamp_min(LEAST)).clamp_min(0) if bound else torch.ones_like(energy)
+def _weights(mean_square: Float[Tensor, " N"], noise: float) -> Float[Tensor, " N"]:
+    """Return the weights a of coordinates with the mean squares s: 1 where `noise`, ν, is 0."""
+    falling = mean_square.sort(descending=True).values
+    # thresholds[j]: τ if the j + 1 largest had all the weight. The last s above its own gives τ.
+    thresholds = noise * falling.cumsum(0) / (1 + noise * torch.arange(1, len(falling) + 1))
+    threshold = thresholds[max(int((falling > thresholds).sum()) - 1, 0)]
+    if not threshold:
+        return torch.ones_like(mean_square)
+    return (1 - threshold / mean_square.clamp_min(LEAST)).clamp_min(0)
 
 
 def query_rows(
@@ -189,14 +200,16 @@ def query_rows(
     queries: Batches,
     progress: Progress = silent,
 ) -> Iterator[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]:
-    """Yield the queries' rows in float32, tokens of a query together, and the measure of each."""
+    """Yield batches of the queries' rows in float32, and the measure of each row."""
+    # Where a query has a value per token, each token is a row, those of a query together.
     n_done = 0
     for ids, batch in queries:
-        tokens: list[Tensor] = []
+        measured: list[Tensor] = []  # `each_token` appends the batch's values
         check_classes(network.loss, network.loss.targets(batch), network.n_outputs)
         inputs = to_model(batch, network.model)
-        grads = network.per_sample.gradients(measure, inputs, lambda v, s=tokens: each_token(v, s))
+        split = partial(each_token, collected=measured)
+        grads = network.per_sample.gradients(measure, inputs, split)
         encoded = torch.stack([encode(g).float() for g in grads], 1)
-        yield encoded.flatten(0, 1).cpu(), tokens[0].double().flatten().cpu()
+        yield encoded.flatten(0, 1).cpu(), measured[0].double().flatten().cpu()
         n_done += len(ids)
         progress("differentiate the queries", n_done, queries.n or n_done)

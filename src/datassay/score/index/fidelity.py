@@ -17,11 +17,10 @@ from datassay.score.index.sketch import Sketch
 from datassay.score.influence.first_order import Measure, directions, removal_effects
 from datassay.score.influence.trained_network import TrainedNetwork
 
-# Samples that are compared, the first of them as queries; values that the queries may take.
-N_SAMPLES = 256
-N_QUERIES = 64
+N_SAMPLES = 256  # whose effects are compared
+N_QUERIES = 64  # drawn among the samples
 FEWEST = 20
-MOST_VALUES = 2**27
+MOST_VALUES = 2**27  # that the queries' gradients may take
 
 
 def fidelity(
@@ -39,15 +38,16 @@ def fidelity(
         seed: of the draw.
 
     Returns:
-        Of each encoding the mean over queries and its 95 % interval; None of fewer than 40 samples.
+        For each encoding "mean" over queries, "low" and "high" of its 95 % interval, and the
+        numbers of "queries" and "samples"; None for fewer than 40 samples.
 
     Cost: gradients of up to 320 samples, all coordinates of the queries held at once.
     """
     if network.n < 2 * FEWEST:
         return None
     assert network.train.subset is not None
-    size = sum(block.size for block in network.per_sample.blocks)
-    m = max(FEWEST // 4, min(N_QUERIES, MOST_VALUES // size, network.n // 4))
+    n_weights = sum(block.size for block in network.per_sample.blocks)
+    m = max(FEWEST // 4, min(N_QUERIES, MOST_VALUES // n_weights, network.n // 4))
     drawn = np.random.default_rng(seed).permutation(network.n)[: m + N_SAMPLES]
     queries = network.train.subset(np.sort(drawn[:m]).tolist())
     samples = network.train.subset(np.sort(drawn[m:]).tolist())
@@ -72,7 +72,7 @@ def fidelity(
 def _effects(
     sketch: Sketch, q_rows: Float[Tensor, "m width"], rows: Float[Tensor, "n width"]
 ) -> Float[np.ndarray, "n m"]:
-    """Return effects by rows as they are stored."""
+    """Return effects by rows that are packed and read back, as an index's are."""
     queries, _ = prepare_rows(sketch, [(q_rows, torch.zeros(len(q_rows)))])
     packed, scale = sketch.pack(rows)
     all_queries = slice(0, len(queries))
@@ -81,17 +81,20 @@ def _effects(
     return -products.T.double().numpy()
 
 
-def _summary(exact: Float[np.ndarray, "n m"], ours: Float[np.ndarray, "n m"]) -> dict[str, float]:
-    """Return the mean correlation of the queries' effects, and its interval."""
-    correlations = correlation(exact.T, ours.T)
-    both_constant = (np.ptp(exact, 0) == 0) & (np.ptp(ours, 0) == 0)  # 1; of one constant alone 0
-    correlations = np.where(np.isnan(correlations), both_constant, correlations)
-    half = 1.96 * float(correlations.std(ddof=1)) / len(correlations) ** 0.5
+def _summary(
+    exact: Float[np.ndarray, "n m"], by_rows: Float[np.ndarray, "n m"]
+) -> dict[str, float]:
+    """Return the mean over queries of the correlation over samples, and its 95 % interval."""
+    correlations = correlation(exact.T, by_rows.T)
+    # Undefined for constants: 1 where both are constant, 0 where one is.
+    are_constant = (np.ptp(exact, 0) == 0) & (np.ptp(by_rows, 0) == 0)
+    correlations = np.where(np.isnan(correlations), are_constant, correlations)
+    half_width = 1.96 * float(correlations.std(ddof=1)) / len(correlations) ** 0.5
     mean = float(correlations.mean())
     return {
         "mean": mean,
-        "low": mean - half,
-        "high": min(1.0, mean + half),
+        "low": mean - half_width,
+        "high": min(1.0, mean + half_width),
         "queries": len(correlations),
         "samples": len(exact),
     }

@@ -30,14 +30,16 @@ logger = logging.getLogger(__name__)
 FORMAT = 4
 LOSS = "loss"
 OWN_TEMPERATURE = "temperature of self-influence"
-FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")
-PLAIN = Objective("custom")
+# Settings of a loss that an index did not have at first.
+LATER_SETTINGS = ("averaged", "ignored", "output_weight", "delta", "classes_second")
+DEFAULT_LOSS = Objective("custom")
 
 
 def identity(
     model: nn.Module, loss: Objective, own_loss: Objective | None = None
 ) -> dict[str, object]:
     """Describe a network and its losses by plain JSON values, one entry per cause of difference."""
+    # own_loss: that of self-influence; None: the same.
     return {
         **model_fingerprint(model),
         **frozen_fingerprint(model),
@@ -48,26 +50,27 @@ def identity(
 
 def describe_loss(loss: Objective) -> dict[str, Any]:
     """Describe a loss by plain JSON values; a function of the user's by its code."""
-    weight, function = loss.class_weight, loss.function
     return {
         "name": loss.name,
         "smoothing": loss.smoothing,
-        "class weight": None if weight is None else weight.double().tolist(),
+        "class weight": _as_list(loss.class_weight),
         "scale": loss.scale,
         "temperature": loss.temperature,
-        **_extra_settings(loss),
-        "function": None if function is None else code_fingerprint(_Called(function)),
+        **_non_default_settings(loss),
+        "function": map_optional(lambda f: code_fingerprint(_Called(f)), loss.function),
     }
 
 
-def _extra_settings(loss: Objective) -> dict[str, Any]:
-    """Return a loss's settings that differ from the defaults, which an index without them has."""
-    settings = {name: getattr(loss, name) for name in FURTHER}
-    weight = settings["output_weight"]
-    settings["output_weight"] = None
-    if weight is not None:
-        settings["output_weight"] = weight.double().tolist()
-    return {name: value for name, value in settings.items() if value != getattr(PLAIN, name)}
+def _as_list(values: Tensor | None) -> list | None:
+    return map_optional(lambda tensor: tensor.double().tolist(), values)
+
+
+def _non_default_settings(loss: Objective) -> dict[str, Any]:
+    """Return the loss's later settings that are not at their default, as JSON values."""
+    # Defaults are left out, so that an index from before these settings existed still matches.
+    settings = {name: getattr(loss, name) for name in LATER_SETTINGS}
+    settings["output_weight"] = _as_list(loss.output_weight)
+    return {name: value for name, value in settings.items() if value != getattr(DEFAULT_LOSS, name)}
 
 
 class _Called:
@@ -84,17 +87,14 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
             f"loss must be given to ask {redact(location)}: it was made with a function of the "
             "user's. Pass it: open_index(..., loss=...)."
         )
-    if isinstance(loss, nn.Module):
-        name = of_criterion(loss).name
-    else:
-        name = loss
+    name = of_criterion(loss).name if isinstance(loss, nn.Module) else loss
     if not manifest["function"] and name not in ("auto", manifest["name"]):
         raise SettingError(
             f"loss must be the one that the index was made with, {manifest['name']!r}; "
             f"{redact(location)} was asked with another. Leave it out."
         )
     weight = manifest["class weight"]
-    settings = {n: manifest[n] for n in FURTHER if n in manifest}
+    settings = {name: manifest[name] for name in LATER_SETTINGS if name in manifest}
     if settings.get("output_weight") is not None:
         settings["output_weight"] = torch.tensor(settings["output_weight"])
     result = Objective(
@@ -117,28 +117,36 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
 def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) -> None:
     """Raise if the network is not the index's, naming each difference; log other versions."""
     current: dict[str, Any] = {**model_fingerprint(model), **frozen_fingerprint(model)}
-    stored = {name: manifest.get(name) for name in {*current, "frozen tensors"} if name in manifest}
-    changed = differences(dict(stored.get(CODE) or {}), dict(current.get(CODE) or {}))
+    stored = {name: manifest[name] for name in {*current, "frozen tensors"} if name in manifest}
     versions: list[str] = []
     code: list[str] = []
-    for text in changed:
-        entry = manifest[CODE].get(text.partition(" (")[0])
-        (versions if _is_version(entry) else code).append(text)
-    reported = [line for line in differences(stored, current) if line.partition(" (")[0] != CODE]
+    for change in differences(dict(stored.get(CODE) or {}), dict(current.get(CODE) or {})):
+        if _is_version(manifest[CODE].get(_changed_entry(change))):
+            versions.append(change)
+        else:
+            code.append(change)
+    changes = [change for change in differences(stored, current) if _changed_entry(change) != CODE]
     if code:
-        reported.append(f"code ({', '.join(code[:FEW])}{text_if(len(code) > FEW, ', ...')})")
-    if reported:
+        changes.append(f"code ({', '.join(code[:FEW])}{text_if(len(code) > FEW, ', ...')})")
+    if changes:
         raise ModelError(
             f"the model must be the one that {redact(location)} was made with; it differs in: "
-            f"{', '.join(reported)}. Load that model, or make a new index."
+            f"{', '.join(changes)}. Load that model, or make a new index."
         )
-    if text := ", ".join(versions):
-        logger.warning("%s was made with other versions: %s.", redact(location), text)
+    if versions:
+        logger.warning(
+            "%s was made with other versions: %s.", redact(location), ", ".join(versions)
+        )
 
 
-def _is_version(text: object) -> bool:
+def _changed_entry(change: str) -> str:
+    """Return the name of the entry that a line of `differences`, "name (...)", is about."""
+    return change.partition(" (")[0]
+
+
+def _is_version(entry: object) -> bool:
     """Return whether an entry of the code's fingerprint is a version, not a digest."""
-    return isinstance(text, str) and "." in text and len(text) != DIGITS
+    return isinstance(entry, str) and "." in entry and len(entry) != DIGITS
 
 
 def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
@@ -161,22 +169,23 @@ def positions_of(
     groups: Mapping[str, Collection[object]], ids: np.ndarray
 ) -> list[Int[np.ndarray, " s"]]:
     """Return the positions of each group's samples; raise for unknown ids and empty groups."""
-    position_of = {str(i): index for index, i in enumerate(ids.tolist())}
+    position_of = {str(sample_id): position for position, sample_id in enumerate(ids.tolist())}
     results = []
     for name, group_ids in groups.items():
-        unknown = [i for i in group_ids if str(i) not in position_of]
+        unknown = [sample_id for sample_id in group_ids if str(sample_id) not in position_of]
         if unknown:
-            examples = np.asarray(unknown[:3]).tolist()  # whose words name no type of NumPy
+            examples = np.asarray(unknown[:3]).tolist()  # Python's values: repr without np.int64
             names = ", ".join(map(repr, examples)) + text_if(len(unknown) > 3, ", ...")
             raise DataError(f"groups must hold ids of the index; {name!r} has {names}.")
         if not len(group_ids):
             raise DataError(f"a group must hold at least 1 id; {name!r} is empty.")
-        results.append(np.array([position_of[str(i)] for i in group_ids]))
+        results.append(np.array([position_of[str(sample_id)] for sample_id in group_ids]))
     return results
 
 
 def new_ids(ids: np.ndarray, index_ids: np.ndarray) -> np.ndarray:
-    """Return ids for appended samples: counted ids go on counting; raise for ids already known."""
+    """Return the ids of appended samples; raise if the index has one of them already."""
+    # Where old and new ids both count from 0, the new ones go on where the old ones end.
     if all(a.dtype.kind in "iu" and (a == np.arange(len(a))).all() for a in (ids, index_ids)):
         return ids + len(index_ids)
     is_known = np.isin(ids.astype(str), index_ids.astype(str))

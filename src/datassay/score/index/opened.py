@@ -18,6 +18,7 @@ from datassay.collect.gradients.batches import Batches, outputs_of
 from datassay.collect.gradients.objective import Objective
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
@@ -94,12 +95,12 @@ class Index(Tabular):
 
     @property
     def ids(self) -> np.ndarray:
-        """[n], of all samples, in the order in which they came."""
+        """Sample ids, [n], in the order in which the samples were added."""
         return np.concatenate([segment.ids for segment in self.segments])
 
     @property
     def bytes_per_sample(self) -> int:
-        """Of the rows, on disk; the curvature is stored once."""
+        """Bytes of a row on disk; the curvature, stored once, is not counted."""
         return self.segments[0].row_bytes
 
     @property
@@ -138,10 +139,10 @@ class Index(Tabular):
             matrix does not stand, queries are rounded to 8 bits: by 1 % of the rows' own error.
         """
         check_top(top)
-        network, parts, measured = self._measured_queries(new, measure)
-        q_rows, values = self._rows(network, measured, parts, progress)
+        network, queries, query_measure = self._measured_queries(new, measure)
+        q_rows, values = self._rows(network, query_measure, queries, progress)
         n, m = len(self), len(q_rows)
-        warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
+        warnings = tuple(dict.fromkeys((*network.warnings, *queries.warnings, *self.warnings)))
         method = (
             f"index, {self.manifest['curvature']} curvature, {self.bytes_per_sample:,} bytes a "
             f"sample{added_damping([short_damping(self.location)])}{temperatures(network)}"
@@ -152,16 +153,16 @@ class Index(Tabular):
                 Effects(start, products / -n, None, None)
                 for start, products in all_products(self.segments, q_rows, progress)
             )
-            gathered = gather(effects, values, measured.name, self.ids, method, None)
+            gathered = gather(effects, values, query_measure.name, self.ids, method, None)
             if top is not None:
-                parts = [Effects(0, torch.from_numpy(gathered.effect), None, None)]
-                top_only = gather(parts, values, measured.name, self.ids, method, top)
+                chunks = [Effects(0, torch.from_numpy(gathered.effect), None, None)]
+                top_only = gather(chunks, values, query_measure.name, self.ids, method, top)
                 gathered = replace(gathered, top=top_only.top)
             return replace(gathered, self_influence=self_effect, warnings=warnings)
         extremes, total = largest(self.segments, q_rows, 1 / n, top or Indexing.top or n, progress)
         return Attribution(
-            None, extremes, total, None, None, values.numpy(), measured.name, method, self.ids,
-            warnings, self_effect,
+            None, extremes, total, None, None, values.numpy(), query_measure.name, method,
+            self.ids, warnings, self_effect,
         )  # fmt: skip
 
     def prepare_queries(self, queries: Any, *, measure: Any = Queries.measure) -> Prepared:
@@ -179,8 +180,9 @@ class Index(Tabular):
             ModelError: as in `query`.
             DataError: as in `query`.
         """
-        network, _, measured = self._measured_queries(queries, measure)
-        return Prepared(network, dict(self._encoding_of(network).bases), measured, 1 / len(self))
+        network, _, query_measure = self._measured_queries(queries, measure)
+        bases = dict(self._encoding_of(network).bases)
+        return Prepared(network, bases, query_measure, 1 / len(self))
 
     def groups(
         self,
@@ -209,29 +211,30 @@ class Index(Tabular):
 
         Cost: as of `query`.
         """
-        positions = positions_of(groups, self.ids)
-        network, parts, result = self._measured_queries(new, measure)
-        q_rows, values = self._rows(network, result, parts, progress)
+        positions_by_group = positions_of(groups, self.ids)
+        network, queries, query_measure = self._measured_queries(new, measure)
+        q_rows, values = self._rows(network, query_measure, queries, progress)
         effect = torch.zeros(len(groups), len(q_rows), dtype=torch.float64)
         for start, products in all_products(self.segments, q_rows, progress):
-            for row, index in enumerate(positions):
-                in_chunk = index[(index >= start) & (index < start + len(products))] - start
-                effect[row] -= products[torch.from_numpy(in_chunk)].sum(0) / len(self)
+            for row, positions in enumerate(positions_by_group):
+                is_in_chunk = (positions >= start) & (positions < start + len(products))
+                in_chunk = torch.from_numpy(positions[is_in_chunk] - start)
+                effect[row] -= products[in_chunk].sum(0) / len(self)
         summed = Effects(0, effect, None, None)
         names = np.array(list(groups))
-        gathered = gather([summed], values, result.name, names, "index, groups", None)
+        gathered = gather([summed], values, query_measure.name, names, "index, groups", None)
         return replace(gathered, warnings=(*network.warnings, *self.warnings))
 
     def self_influence(self, samples: Any = None) -> Float[np.ndarray, " m"]:
         """Return how much each sample's presence lowers its own loss, loss unit: high is suspect.
 
         Args:
-            samples: m of them, computed now as those of the index were: what each would have if it
-                were one of these, and whether it is the one of its id; None: all of the index.
+            samples: m samples, scored as though the index held them; ids play no part. None: the
+                samples of the index.
 
         Returns:
-            By all coordinates, at the temperature of self-influence: 1 where the index was made
-            with "auto".
+            ‖c‖² / n by all coordinates, not by the rows, at the temperature of self-influence: 1
+            where the index was made with "auto".
 
         Raises:
             SettingError: there are samples and no network.
@@ -243,8 +246,10 @@ class Index(Tabular):
         network, batches = self._network_of(samples, "samples")
         encoding = self._encoding_of(network)
         copy = replace(network, train=batches, removed=None, progress=silent)
-        lengths = [encoding.lengths(g if h is None else h) for _, g, h in copy.both_gradients()]
-        return torch.cat(lengths).cpu().numpy() / len(self)
+        squared_lengths = []
+        for _, gradients, own_gradients in copy.both_gradients():
+            squared_lengths.append(encoding.lengths(coalesce(own_gradients, gradients)))
+        return torch.cat(squared_lengths).cpu().numpy() / len(self)
 
     def brittleness(
         self,
@@ -272,20 +277,20 @@ class Index(Tabular):
 
         Cost: that of `query` for k outputs, and the trainings. Source: Ilyas et al. (2022, §4.2).
         """
-        network, parts = self._network_of(new, "new", queries=True)
-        outputs = all_outputs(network.model, parts)
+        network, queries = self._network_of(new, "new", queries=True)
+        outputs = all_outputs(network.model, queries)
         check(len(self), outputs, self.loss.name, most)
         effect = self.query(new, top=None, measure=outputs_of, progress=progress).effect
         assert effect is not None
-        return brittleness(effect, outputs, parts, most, retrain, progress)
+        return brittleness(effect, outputs, queries, most, retrain, progress)
 
     def to_table(self) -> pa.Table:
         """Return one row per sample: id, self_influence and segment, 0 for the first samples."""
-        number = [np.full(segment.n, i) for i, segment in enumerate(self.segments)]
+        numbers = [np.full(segment.n, i) for i, segment in enumerate(self.segments)]
         return pa.table({
             "id": self.ids,
             "self_influence": self.self_influence(),
-            "segment": np.concatenate(number),
+            "segment": np.concatenate(numbers),
         })
 
     def append(
@@ -311,7 +316,8 @@ class Index(Tabular):
         network, batches = self._network_of(more, "more")
         digest, ids = samples_digest(batches)
         stored_ids = encode_sample_ids(new_ids(ids, self.ids))
-        encoding, number = self._encoding_of(network), len(self.segments)
+        encoding = self._encoding_of(network)
+        number = len(self.segments)
         run = {"of": self.manifest["of"], "number": number, "training samples": digest}
         n_bytes = self.sketch.n_bytes
         store = segment_store(self.location, number, run, len(ids), n_bytes, stored_ids, {})
@@ -344,8 +350,8 @@ class Index(Tabular):
 
     def _measured_queries(self, data: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
         """Return the network, the queries in batches, and what is measured of them."""
-        network, parts = self._network_of(data, "new", queries=True)
-        return network, parts, measure_of(measure, self.loss, has_several=network.has_several)
+        network, batches = self._network_of(data, "new", queries=True)
+        return network, batches, measure_of(measure, self.loss, has_several=network.has_several)
 
     def _network_of(
         self, samples: Any, name: str, *, queries: bool = False
@@ -372,19 +378,17 @@ class Index(Tabular):
             temperature = self.manifest[OWN_TEMPERATURE]
             if temperature != self.loss.temperature:
                 self._network.own_loss = replace(self.loss, temperature=temperature)
-        network = self._network
-        return network, queries_of(network, samples, name)
+        return self._network, queries_of(self._network, samples, name)
 
     def _rows(
         self, network: TrainedNetwork, measure: Measure, queries: Batches, progress: Progress
     ) -> tuple[QueryRows, Float[torch.Tensor, " m"]]:
-        """Return the queries' rows, ready to be compared, and the measure of each."""
-        parts = query_rows(
-            network, self._encoding_of(network).query_rows, measure, queries, progress
-        )
-        return prepare_rows(self.sketch, parts)
+        """Return the queries' rows, ready to be compared, and the measure of each, [m]."""
+        encode = self._encoding_of(network).query_rows
+        return prepare_rows(self.sketch, query_rows(network, encode, measure, queries, progress))
 
     def _encoding_of(self, network: TrainedNetwork) -> GradientEncoding:
+        """Return what turns gradients into rows; read the stored curvature at the first call."""
         if self._encoding is None:
             bases = stored_bases(self.location, network)
             if bases is None or self.manifest["blocks"] != list(bases):

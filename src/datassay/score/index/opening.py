@@ -30,7 +30,7 @@ from datassay.store.location import normal, redact
 FOLDER = "network"
 # Entries of a configuration that name code to be fetched and run, or other packages.
 FETCHED = {"auto_map", "custom_pipelines", "quantization_config"}
-# What a configuration says of its layers' code only in memory, and what torch alone computes.
+# Attributes of a configuration that its JSON lacks, and their values that need torch alone.
 IMPLEMENTATIONS = ("_attn_implementation", "_experts_implementation")
 OF_TORCH = ("eager", "sdpa", "grouped_mm", "batched_mm")
 
@@ -41,13 +41,15 @@ def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> 
     if type(model) is not _transformers_class(type(model).__name__):
         return
     state = {name: t.detach().cpu() for name, t in model.state_dict().items()}
-    short = {torch.bfloat16, torch.float16}  # which NumPy does not all have
-    arrays = {name: (t.float() if t.dtype in short else t).numpy() for name, t in state.items()}
-    layout = Layout({"train": 1}, {n: (a.shape, a.dtype) for n, a in arrays.items()}, 1)
+    half_types = {torch.bfloat16, torch.float16}  # stored as float32: NumPy has no bfloat16
+    arrays = {
+        name: (t.float() if t.dtype in half_types else t).numpy() for name, t in state.items()
+    }
+    layout = Layout({"train": 1}, {name: (a.shape, a.dtype) for name, a in arrays.items()}, 1)
     meta = {
         "class": type(model).__name__,
         "config": json.loads(model.config.to_json_string(use_diff=False)),
-        "implementations": {n: getattr(model.config, n, None) for n in IMPLEMENTATIONS},
+        "implementations": {name: getattr(model.config, name, None) for name in IMPLEMENTATIONS},
         "types": {name: str(t.dtype).removeprefix("torch.") for name, t in state.items()},
         "arrays": {name: [list(a.shape), a.dtype.str] for name, a in arrays.items()},
     }
@@ -57,13 +59,13 @@ def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> 
 
 
 def stored_network(location: str) -> nn.Module | None:
-    """Rebuild an index's network in evaluation mode; None where it was not stored."""
+    """Rebuild an index's network in evaluation mode; None: not stored, or its class is unknown."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return None
     meta = manifest["free"]
-    kind = _transformers_class(meta["class"])
-    if kind is None:
+    network_class = _transformers_class(meta["class"])
+    if network_class is None:
         return None
     arrays = {n: (tuple(shape), np.dtype(d)) for n, (shape, d) in meta["arrays"].items()}
     layout = Layout({"train": 1}, arrays, 1)
@@ -75,11 +77,11 @@ def stored_network(location: str) -> nn.Module | None:
         for name, dtype in meta["types"].items()
     }
     try:
-        config = kind.config_class.from_dict(without_fetched(meta["config"]))
+        config = network_class.config_class.from_dict(without_fetched(meta["config"]))
         for name, value in meta.get("implementations", {}).items():
             if name in IMPLEMENTATIONS and value in OF_TORCH:
                 setattr(config, name, value)
-        model = kind(config)
+        model = network_class(config)
         floating = next(t.dtype for t in state.values() if t.is_floating_point())
         model.to(floating).load_state_dict(state)
     except (TypeError, RuntimeError, ValueError, AttributeError) as error:
@@ -91,7 +93,7 @@ def stored_network(location: str) -> nn.Module | None:
 
 
 def without_fetched(config: Any) -> Any:
-    """Return a configuration without what would fetch code: an index may come from anyone."""
+    """Return a configuration without entries that fetch code: an index may come from anyone."""
     if isinstance(config, list):
         return [without_fetched(value) for value in config]
     if not isinstance(config, dict):
@@ -104,14 +106,15 @@ def without_fetched(config: Any) -> Any:
 
 
 def _transformers_class(name: str) -> Any:
-    """Return the class of this name, if it is a network of transformers."""
+    """Return transformers' class of this name; None if it has none or it is no network."""
     try:
         import transformers
     except ImportError:
         return None
-    result = getattr(transformers, name, None)
-    is_network = isinstance(result, type) and issubclass(result, transformers.PreTrainedModel)
-    return result if is_network else None
+    candidate = getattr(transformers, name, None)
+    if isinstance(candidate, type) and issubclass(candidate, transformers.PreTrainedModel):
+        return candidate
+    return None
 
 
 def open_index(
@@ -140,52 +143,50 @@ def open_index(
         ModelError: another network, other weights or other code; each is named.
         SettingError: another loss.
     """
-    place = normal(location)
-    rows_manifest = segment_manifest(place, 0)
-    manifest = None
-    if rows_manifest is not None:
-        manifest = rows_manifest["free"].get("index")
+    folder = normal(location)
+    rows_manifest = segment_manifest(folder, 0)
+    manifest = rows_manifest["free"].get("index") if rows_manifest is not None else None
     if rows_manifest is None or manifest is None:
         raise DataError(
-            f"location must hold an index; {redact(place)} has none. Make it: index(), or datassay "
-            "index."
+            f"location must hold an index; {redact(folder)} has none. Make it: index(), or "
+            "datassay index."
         )
     if manifest["version"] != FORMAT:
         raise DataError(
-            f"the index must be of version {FORMAT}; {redact(place)} has version "
+            f"the index must be of version {FORMAT}; {redact(folder)} has version "
             f"{manifest['version']}, of another datassay. Make it anew, or update datassay."
         )
     if model is None:
-        model = stored_network(place)
+        model = stored_network(folder)
     if model is not None:
-        check_model(manifest, model, place)
-    segments = list(_segments(place, manifest))
-    described = rows_manifest["free"]["sketch"]
+        check_model(manifest, model, folder)
+    segments = list(_segments(folder, manifest))
+    sizes = rows_manifest["free"]["sketch"]
     seed = int(manifest["seed"])
-    # A sample that stands for those of the training, by the names of its classes.
-    names = tuple(rows_manifest["free"].get("class names") or ())
-    example = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
+    class_names = tuple(rows_manifest["free"].get("class names") or ())
+    # Stands for the training samples: queries' labels are coded by its class names.
+    example = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), class_names)
     return Index(
-        location=place,
+        location=folder,
         manifest=manifest,
         segments=segments,
-        loss=objective_of(manifest["loss"], loss, place),
-        sketch=Sketch(described["coordinates"], described["width"], described["bits"], seed),
+        loss=objective_of(manifest["loss"], loss, folder),
+        sketch=Sketch(sizes["coordinates"], sizes["width"], sizes["bits"], seed),
         fidelity=rows_manifest["free"]["fidelity"],
         model=model,
         device=device,
-        example=example if names else None,
+        example=example if class_names else None,
     )
 
 
-def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment]:
+def _segments(folder: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment]:
     """Yield the parts of an index in their order; raise if one is foreign or unfinished."""
-    noted = noted_parts(place) or []
+    noted = noted_parts(folder) or []
     number = 0
-    while (manifest := segment_manifest(place, number)) is not None:
+    while (manifest := segment_manifest(folder, number)) is not None:
         if manifest["run"].get("of") != index_manifest["of"]:
             raise DataError(
-                f"the rows of an index must be its own; {redact(place)}/rows-{number} is of "
+                f"the rows of an index must be its own; {redact(folder)}/rows-{number} is of "
                 "another one. Put its own back."
             )
         if noted:
@@ -193,27 +194,25 @@ def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment
                 return  # an appending that was interrupted
             if noted[number] != digest_of_values(manifest["run"]):
                 raise DataError(
-                    f"the parts of an index must be in their order; {redact(place)}/rows-{number} "
+                    f"the parts of an index must be in their order; {redact(folder)}/rows-{number} "
                     "is another one of them. Put it back."
                 )
-        store = stored_segment(place, number, manifest)
-        command = "index(...)"
-        if number:
-            command = "the appending"
+        store = stored_segment(folder, number, manifest)
+        command = "the appending" if number else "index(...)"
         if n := len(store.list_unfinished()):
             raise DataError(
-                f"an index must be finished; {redact(place)}/rows-{number} lacks {n:,} of "
+                f"an index must be finished; {redact(folder)}/rows-{number} lacks {n:,} of "
                 f"{len(store.chunks):,} chunks. Run {command} again: it goes on."
             )
         if not noted:
             raise DataError(
-                f"an index must be finished; {redact(place)} does not say which parts it has. Run "
+                f"an index must be finished; {redact(folder)} does not say which parts it has. Run "
                 "index(...) again: it goes on."
             )
         yield Segment(store)
         number += 1
     if number < len(noted):
         raise DataError(
-            f"an index must be whole; {redact(place)} lacks rows-{number}, of {len(noted)} "
+            f"an index must be whole; {redact(folder)} lacks rows-{number}, of {len(noted)} "
             "parts. Put it back, or append the same samples anew."
         )

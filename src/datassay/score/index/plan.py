@@ -28,6 +28,7 @@ from datassay.score.index.segment import (
 from datassay.score.influence.block_basis import (
     LARGEST_SIDE,
     BlockBasis,
+    Penalty,
     first_sums,
     fit_bases,
     kronecker_bases,
@@ -46,13 +47,13 @@ from datassay.score.influence.trained_network import (
 )
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
-# Samples that are read, fewer where that takes longer than so many seconds.
+# Samples that are timed, and the fewest where a pass would take longer than so many seconds.
 N_TIMED = 512
 FEWEST_TIMED = 64
 LONGEST_TIMED = 5.0
-# Seconds that eigenbases may take meanwhile; of larger ones the operations are counted.
+# Seconds that eigenbases may take; slower ones are not computed, their operations are counted.
 LONGEST_BASES = 10.0
-# Sizes of rows, of which a plan says what they would keep.
+# bytes_per_sample whose fidelity a plan reports.
 LADDER = (1024, 2048, 4096, 8192, 16384)
 # Rows and queries whose comparison is timed.
 N_COMPARED = 256
@@ -154,64 +155,84 @@ def index_plan(
     with_temperature(network, temperature)
     n_fitted = min(network.n, MOST_FITTED)
     blocks = network.per_sample.blocks
-    exact = index_exact_rule(curvature, n_fitted, blocks)
-    shift = penalties(blocks, network.n, exact, damping, weight_decay)
-    sides = [[b.size] if exact(b) else [s for s in b.shape if 1 < s <= LARGEST_SIDE]
-             for b in blocks]  # fmt: skip
-    work = EIGEN_WORK * sum(side**3.0 for of_block in sides for side in of_block)
-    solving = seconds_of({"eigen": work})  # of all eigenbases
-    real = solving < LONGEST_BASES
-    pilot = _Pilot(network, exact, shift, damping, bytes_per_sample, seed, real=real)
-    return _assemble(network, exact, pilot, solving)
+    is_exact = index_exact_rule(curvature, n_fitted, blocks)
+    penalty_of = penalties(blocks, network.n, is_exact, damping, weight_decay)
+    cubes = sum(side**3.0 for block in blocks for side in _eigen_sides(block, is_exact))
+    eigen_seconds = seconds_of({"eigen": EIGEN_WORK * cubes})
+    fits_bases = eigen_seconds < LONGEST_BASES
+    pilot = _Pilot(
+        network, is_exact, penalty_of, damping, bytes_per_sample, seed, fits_bases=fits_bases
+    )
+    return _assemble(network, is_exact, pilot, eigen_seconds)
+
+
+def _eigen_sides(block: Block, is_exact: Callable[[Block], bool]) -> list[int]:
+    """Return the sizes of the matrices whose eigenbases a block needs."""
+    if is_exact(block):
+        return [block.size]
+    return [side for side in block.shape if 1 < side <= LARGEST_SIDE]
 
 
 class _Pilot:
-    """A few samples read as all will be: seconds per sample of each pass, and its bases."""
+    """A few samples read as all will be.
+
+    Attributes:
+        sums: seconds a sample of the curvature's first pass; squares: of the second, 0: none;
+            rows: of the rows.
+        sum_bytes: of one part's sums.
+        follows: whether the gradient of what training left to learn is taken.
+        held: bytes of a batch's gradients; vectors: backward passes for its curvature.
+        compare: seconds of comparing one row with one of many queries.
+        fidelity: bytes of a row → correlation of its effects with exact ones.
+        bases: of these samples; stand-ins of the same cost where fitting takes long.
+        sketch: of the rows.
+    """
 
     def __init__(
         self,
         network: TrainedNetwork,
-        exact: Callable[[Block], bool],
-        shift: Mapping[str, tuple[float, float]],
+        is_exact: Callable[[Block], bool],
+        penalty_of: Mapping[str, Penalty],
         damping: float | str,
         n_bytes: int,
         seed: int,
         *,
-        real: bool,
+        fits_bases: bool,
     ):
         assert network.train.subset is not None
         blocks = network.per_sample.blocks
         dtype = network.dtype
-        self.real = real
         self.follows = damping == "auto"
-        small = {b.name for b in blocks if exact(b)}
-        net, size = self._draw_samples(network, small, seed)
-        place = size, network.device
-        self.sums, sums = time_call(lambda: first_sums(blocks, net.roots(seed, ""), small), *place)
+        exact_names = {b.name for b in blocks if is_exact(b)}
+        drawn, size = self._draw_samples(network, exact_names, seed)
+
+        def time_pass(call: Callable[[], Any]) -> tuple[float, Any]:
+            return time_call(call, size, network.device)
+
+        self.sums, sums = time_pass(lambda: first_sums(blocks, drawn.roots(seed, ""), exact_names))
         self.sum_bytes = float(sum(s.numel() * 8 for s in sums.values()))
-        if real:
+        if fits_bases:
             bases = kronecker_bases(blocks, sums, dtype)
-            self.squares, squares = time_call(
-                lambda: square_sums(bases, net.roots(seed, "")), *place
-            )
+            self.squares, squares = time_pass(lambda: square_sums(bases, drawn.roots(seed, "")))
             sums |= squares
-            to_learn = left_to_learn(net, damping)
+            to_learn = left_to_learn(drawn, damping)
             self.bases = fit_bases(
-                blocks, bases, sums, size, shift, training=to_learn, spectral=True, dtype=dtype
+                blocks, bases, sums, size, penalty_of, training=to_learn, spectral=True, dtype=dtype
             )
             check_gradients(self.bases)
         else:
-            self.bases = {b.name: _stand_in(b, exact(b), dtype, network.device) for b in blocks}
-            factored = {n: b for n, b in self.bases.items() if n not in small}
-            self.squares, _ = time_call(lambda: square_sums(factored, net.roots(seed, "")), *place)
-        self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
+            self.bases = {b.name: _stand_in(b, is_exact(b), dtype, network.device) for b in blocks}
+            factored = {name: b for name, b in self.bases.items() if name not in exact_names}
+            self.squares, _ = time_pass(lambda: square_sums(factored, drawn.roots(seed, "")))
+        if len(exact_names) == len(blocks):
+            self.squares = 0.0  # no block is factored: there is no second pass
         self.sketch = choose_sketch(self.bases, n_bytes, seed)
         encoder = encode_by(self.bases, self.sketch, dtype)
-        self.rows, outcome = time_call(lambda: list(encoder.rows_of(net)), *place)
-        self.compare = self._time_products(torch.cat([rows for rows, _ in outcome]).cpu())
+        self.rows, batches = time_pass(lambda: list(encoder.rows_of(drawn)))
+        self.compare = self._time_products(torch.cat([rows for rows, _ in batches]).cpu())
         self.fidelity: dict[int, float] = {}
-        if real:
-            self._estimate_fidelity(net, {n_bytes, *LADDER}, seed)
+        if fits_bases:
+            self._estimate_fidelity(drawn, {n_bytes, *LADDER}, seed)
 
     def _time_products(self, rows: Tensor) -> float:
         """Return the seconds of comparing a row with one of many queries."""
@@ -223,13 +244,14 @@ class _Pilot:
         compare = partial(
             queries.products, levels, torch.from_numpy(scale), all_queries, coarse=True
         )
-        compare()  # so that nothing is timed that happens once
-        return time_call(compare, N_COMPARED**2)[0]
+        compare()  # the first call may cost more than others
+        seconds, _ = time_call(compare, N_COMPARED**2)
+        return seconds
 
     def _estimate_fidelity(
         self, network: TrainedNetwork, sizes: Collection[int], seed: int
     ) -> None:
-        """Measure what rows of several sizes keep, up to the first that are not rounded."""
+        """Set the fidelity of rows of several sizes, as bytes_per_sample."""
         sketches = [choose_sketch(self.bases, n_bytes, seed) for n_bytes in sorted(sizes)]
         by_bytes = {sketch.n_bytes: sketch for sketch in sketches}
         encoders = [encode_by(self.bases, s, network.dtype) for s in by_bytes.values()]
@@ -241,9 +263,9 @@ class _Pilot:
             )
 
     def _draw_samples(
-        self, network: TrainedNetwork, small: set[str], seed: int
+        self, network: TrainedNetwork, exact_names: set[str], seed: int
     ) -> tuple[TrainedNetwork, int]:
-        """Return the network with the samples to go through, and their number: as seconds allow."""
+        """Return the network with samples drawn, and their number: what LONGEST_TIMED allows."""
         assert network.train.subset is not None
         order = np.random.default_rng(seed).permutation(network.n)
 
@@ -253,11 +275,11 @@ class _Pilot:
             return replace(network, train=subset, n=size, progress=silent)
 
         size = min(FEWEST_TIMED, network.n)
-        roots = next(draw(size).roots(seed, ""))  # so that nothing is timed that happens once
+        roots = next(draw(size).roots(seed, ""))  # also: the first call may cost more than others
         self.held = held_bytes(roots)
         self.vectors = len(list(draw(1).roots(seed, "")))
         per_sample, _ = time_call(
-            lambda: first_sums(network.per_sample.blocks, draw(size).roots(seed, ""), small),
+            lambda: first_sums(network.per_sample.blocks, draw(size).roots(seed, ""), exact_names),
             size,
             network.device,
         )
@@ -265,53 +287,56 @@ class _Pilot:
         return draw(size), size
 
 
-def _stand_in(block: Block, exact: bool, dtype: torch.dtype, device: torch.device) -> BlockBasis:
-    """Return a basis that costs what the block's own will: no rotation at all."""
+def _stand_in(block: Block, is_exact: bool, dtype: torch.dtype, device: torch.device) -> BlockBasis:
+    """Return a basis that costs what the block's own will: identities, that rotate nothing."""
     values = torch.ones(block.shape, dtype=torch.float64, device=device)
     eye = partial(torch.eye, dtype=dtype, device=device)
-    if exact:
+    if is_exact:
         return BlockBasis(block, eye(block.size), None, None, values.flatten())
-    rows_axes, columns_axes = (
+    row_basis, column_basis = (
         eye(side) if 1 < side <= LARGEST_SIDE else None for side in block.shape
     )
-    return BlockBasis(block, None, rows_axes, columns_axes, values)
+    return BlockBasis(block, None, row_basis, column_basis, values)
 
 
 def _assemble(
     network: TrainedNetwork,
-    exact: Callable[[Block], bool],
+    is_exact: Callable[[Block], bool],
     pilot: _Pilot,
-    solving: float,
+    eigen_seconds: float,
 ) -> IndexPlan:
     """Return the plan of an index: seconds, memory and disk, from the pilot's measurements."""
     n = network.n
     blocks = network.per_sample.blocks
-    weights, itemsize, formed = network_bytes(network)
-    fitted_to = min(n, MOST_FITTED)
-    scratch = pilot.sum_bytes * n_parts(fitted_to, pilot.sum_bytes)
+    weight_bytes, itemsize, formed_bytes = network_bytes(network)
+    n_fitted = min(n, MOST_FITTED)
+    scratch_bytes = pilot.sum_bytes * n_parts(n_fitted, pilot.sum_bytes)
     # On disk eigenvalues are float64.
-    sizes = [kept_bytes(b, exact(b), itemsize) + 8.0 * b.size * exact(b) for b in blocks]
+    sizes = [kept_bytes(b, is_exact(b), itemsize) + 8.0 * b.size * is_exact(b) for b in blocks]
     block_bytes = np.array(sizes)
-    rows = _row_bytes(network, pilot.sketch.n_bytes)
-    # Gradients for self-influence, and of what training left to learn.
-    extra = (network.own_loss is not None) + pilot.follows
-    n_compared = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
-    passing = fitted_to * (pilot.sums + pilot.squares) + (n + n_compared) * pilot.rows + solving
-    rounds = 1 + (pilot.squares > 0)
+    all_block_bytes = float(block_bytes.sum())
+    row_bytes = _row_bytes(network, pilot.sketch.n_bytes)
+    # Further passes: for self-influence, and for what training left to learn.
+    extra = int(network.own_loss is not None) + int(pilot.follows)
+    n_compared = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # for the fidelity, in both ways
+    fit_seconds = n_fitted * (pilot.sums + pilot.squares)
+    pass_seconds = fit_seconds + (n + n_compared) * pilot.rows + eigen_seconds
+    n_curvature_passes = 2 if pilot.squares else 1
     q_bytes = itemsize * 2.0 * N_QUERIES * sum(b.size for b in blocks)
-    fitting = max(curvature_bytes(blocks, exact), float(block_bytes.sum()) + q_bytes)
+    fit_bytes = max(curvature_bytes(blocks, is_exact), all_block_bytes + q_bytes)
+    curvature_gradients = n_fitted * n_curvature_passes * (1 + pilot.vectors)
     return IndexPlan(
-        **blocks_of(network, exact),
+        **blocks_of(network, is_exact),
         bytes=block_bytes,
         bytes_per_sample=pilot.sketch.n_bytes + SCALE_BYTES,
         bits=pilot.sketch.bits,
         fidelity=pilot.fidelity,
-        row_bytes=rows,
-        curvature_bytes=float(block_bytes.sum()),
-        scratch_bytes=scratch,
-        passes=fitted_to * rounds * (1 + pilot.vectors) + 2 * (n + n_compared) + n * extra,
-        peak_bytes=weights + pilot.held + formed + fitting,
-        seconds=passing + seconds_of({"bytes": scratch + float(block_bytes.sum()) + rows}),
+        row_bytes=row_bytes,
+        curvature_bytes=all_block_bytes,
+        scratch_bytes=scratch_bytes,
+        passes=curvature_gradients + 2 * (n + n_compared) + n * extra,
+        peak_bytes=weight_bytes + pilot.held + formed_bytes + fit_bytes,
+        seconds=pass_seconds + seconds_of({"bytes": scratch_bytes + all_block_bytes + row_bytes}),
         gradient_seconds=pilot.rows,
         effect_seconds=n * pilot.compare + seconds_of({"values": LARGEST_VALUES * n}),
     )
@@ -324,5 +349,7 @@ def _row_bytes(network: TrainedNetwork, n_bytes: int) -> float:
     id_bytes = 8
     if ids is not None:
         id_bytes = encode_sample_ids(ids).nbytes / n
-    chunk = samples_of_chunk(n, n_bytes)
-    return float(ceil(n / chunk) * chunk * (n_bytes + SCALE_BYTES + 8 + id_bytes))
+    per_chunk = samples_of_chunk(n, n_bytes)
+    length_bytes = 8
+    sample_bytes = n_bytes + SCALE_BYTES + length_bytes + id_bytes
+    return float(ceil(n / per_chunk) * per_chunk * sample_bytes)

@@ -14,15 +14,12 @@ from datassay.score.effects import TopEffects
 from datassay.score.index.segment import Segment
 from datassay.score.index.sketch import FLOAT, Sketch
 
-# Share of the free memory that rows are held in; queries, and pairs with samples, at once.
-HELD_SHARE = 0.25
-QUERY_GROUP = 1024
-# Samples that are compared at once, in groups of which the best one is looked at first; and that
-# are floats at once.
-ROWS_AT_ONCE = 4096
-GROUPED = 16
-FLOATS_AT_ONCE = 512
-# A query's largest value in 8 bits, and in 16.
+HELD_SHARE = 0.25  # of the free memory, which held rows may take
+QUERY_GROUP = 1024  # queries that are compared at once
+ROWS_AT_ONCE = 4096  # samples that they are compared with at once
+GROUPED = 16  # samples of a group, of which `_topk` looks at the best first
+FLOATS_AT_ONCE = 512  # samples whose rows are made floats at once
+# A query's number is STEP · upper + lower, 8 bits each; LARGEST: of the upper ones.
 LARGEST = 127
 STEP = 256
 
@@ -33,15 +30,15 @@ class QueryRows:
 
     Attributes:
         sketch: of the stored ones.
-        planes: floats, [m, width]; or upper and lower 8 bits of 16.
-        unit: [m], what 1 stands for.
-        half: of each plane [m], the product with v less that with levels.
+        planes: floats, [m, width]; or two of integers, upper and lower 8 bits of 16.
+        unit: [m], the value of 1 in the lowest plane.
+        corrections: of each plane [m], the product with v less that with levels.
     """
 
     sketch: Sketch
     planes: tuple[Float[Tensor, "m width"] | Int8[Tensor, "m width"], ...]
     unit: Float[Tensor, " m"]
-    half: tuple[Float[Tensor, " m"], ...]
+    corrections: tuple[Float[Tensor, " m"], ...]
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -50,19 +47,24 @@ class QueryRows:
         self, levels: Tensor, scale: Float[Tensor, " b"], queries: slice, *, coarse: bool
     ) -> Float[Tensor, "q b"]:
         """Return cᵢᵀcⱼ of some queries and of rows; `coarse`: by the upper 8 bits of queries."""
-        total: Tensor | None = None
+        # levels, scale: of the rows, as `Sketch.levels` and `Sketch.pack` return them.
+        total = self._plane_products(0, levels, queries)
         n_planes = 1 if coarse else len(self.planes)
-        for plane, half in zip(self.planes[:n_planes], self.half, strict=False):
-            term = torch.add(_multiply(plane[queries], levels), half[queries, None])
-            total = term if total is None else total.mul_(STEP).add_(term)
-        assert total is not None, "there is a plane"
+        for plane in range(1, n_planes):
+            total = total.mul_(STEP).add_(self._plane_products(plane, levels, queries))
         unit = self.unit[queries]
         if n_planes < len(self.planes):
             unit = unit * STEP
         return total.mul_(unit[:, None]).mul_(scale)
 
+    def _plane_products(self, plane: int, levels: Tensor, queries: slice) -> Float[Tensor, "q b"]:
+        """Return the products of one plane with v, from the rows' levels."""
+        products = _multiply(self.planes[plane][queries], levels)
+        return torch.add(products, self.corrections[plane][queries, None])
+
 
 def _multiply(plane: Tensor, levels: Tensor) -> Tensor:
+    """Return plane @ levelsᵀ, [q, b], int32 where both are integers."""
     if plane.dtype == torch.int8:
         return torch._int_mm(plane, levels.T)
     chunks = levels.split(FLOATS_AT_ONCE)
@@ -72,31 +74,30 @@ def _multiply(plane: Tensor, levels: Tensor) -> Tensor:
 def prepare_rows(
     sketch: Sketch, parts: Iterable[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]
 ) -> tuple[QueryRows, Float[Tensor, " m"]]:
-    """Return the queries' rows, ready to be compared, and the measure of each.
-
-    Where the processor multiplies 8-bit numbers they are rounded to 16 bits, by a unit of their
-    own: to 1e-4 of what rounding the stored ones to one bit changes.
-    """
-    is_small = 2**sketch.bits * STEP * sketch.width < 2**32  # what products add up to, in int32
-    is_fast = sketch.bits != FLOAT and is_small and has_int8()
-    planes: list[tuple[Tensor, ...]] = []
+    """Return the queries' rows, ready to be compared, and the measure of each."""
+    # `parts` are batches of rows and of their measures. Where the processor multiplies 8-bit
+    # numbers, rows are rounded to 16 bits, each by its own unit: an error of 1e-4 of that which
+    # rounding the stored rows to one bit makes.
+    fits_int32 = 2**sketch.bits * STEP * sketch.width < 2**32  # a sum of products
+    is_fast = sketch.bits != FLOAT and fits_int32 and has_int8()
+    batches: list[tuple[Tensor, ...]] = []  # the planes of each
     units = []
     values = []
     for rows, measured in parts:
         unit = torch.ones(len(rows))
         if is_fast:
             unit = rows.abs().amax(1) / (LARGEST * STEP)
-            unit = torch.where(unit == 0, 1.0, unit)  # what is not finite stays so
+            unit = torch.where(unit == 0, 1.0, unit)  # of a row of zeros
             codes = (rows / unit[:, None]).round_().to(torch.int16)
             upper = (codes + STEP // 2) >> 8
-            planes.append((upper.to(torch.int8), (codes - upper * STEP).to(torch.int8)))
+            batches.append((upper.to(torch.int8), (codes - upper * STEP).to(torch.int8)))
         else:
-            planes.append((rows,))
+            batches.append((rows,))
         units.append(unit)
         values.append(measured)
-    planes_of_all = tuple(torch.cat(of_plane) for of_plane in zip(*planes, strict=True))
-    half = tuple((p.sum(1, dtype=torch.float64) * sketch.offset).float() for p in planes_of_all)
-    return QueryRows(sketch, planes_of_all, torch.cat(units), half), torch.cat(values)
+    planes = tuple(torch.cat(plane) for plane in zip(*batches, strict=True))
+    corrections = tuple((p.sum(1, dtype=torch.float64) * sketch.offset).float() for p in planes)
+    return QueryRows(sketch, planes, torch.cat(units), corrections), torch.cat(values)
 
 
 def has_int8() -> bool:
@@ -105,26 +106,26 @@ def has_int8() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def blocks(
-    segments: Sequence[Segment], progress: Progress, step: str
+def read_chunks(
+    segments: Sequence[Segment], progress: Progress
 ) -> Iterator[tuple[int, np.ndarray, Float[np.ndarray, " b"]]]:
     """Yield rows, chunk by chunk: the position of the first, the rows packed, and their scales."""
-    total = sum(s.n for s in segments)
+    n = sum(s.n for s in segments)
     start = 0
-    hold = total * segments[0].row_bytes < HELD_SHARE * available_memory()
+    hold = n * segments[0].row_bytes < HELD_SHARE * available_memory()
     for segment in segments:
         for chunk in segment.store.chunks:
             yield start, *segment.rows(chunk, hold=hold)
             start += len(chunk)
-            progress(step, start, total)
+            progress("compare with the index", start, n)
 
 
 def all_products(
     segments: Sequence[Segment], queries: QueryRows, progress: Progress
 ) -> Iterator[tuple[int, Float[Tensor, "b m"]]]:
-    """Yield cᵢᵀcⱼ of all rows and queries, chunk by chunk, and the position of the first row."""
+    """Yield, chunk by chunk, the position of the first row and cᵢᵀcⱼ with all queries."""
     all_queries = slice(0, len(queries))
-    for start, packed, scale in blocks(segments, progress, "compare with the index"):
+    for start, packed, scale in read_chunks(segments, progress):
         levels = queries.sketch.levels(packed)
         products = queries.products(levels, torch.from_numpy(scale), all_queries, coarse=False)
         yield start, products.T.double()
@@ -138,31 +139,32 @@ def largest(
     progress: Progress,
 ) -> tuple[TopEffects, Float[np.ndarray, " n"]]:
     """Find the samples that raise and lower each query most, and each sample's sum of effects."""
-    # scale: of an effect −scale cᵢᵀcⱼ.
+    # An effect is −scale cᵢᵀcⱼ.
     # Cost: 2 n m width operations of 8 bits, or of floats where the processor lacks them.
     n = sum(s.n for s in segments)
     m = len(queries)
     keep = min(top, n)
-    sides = [_Best(m, keep, largest=side) for side in (True, False)]
+    raising = _Best(m, keep, largest=True)
+    lowering = _Best(m, keep, largest=False)
     total = np.zeros(n)
-    parts = _merge_chunks(blocks(segments, progress, "compare with the index"))
-    for start, packed, row_scale in parts:
+    for start, packed, row_scale in _merge_chunks(read_chunks(segments, progress)):
         levels = queries.sketch.levels(packed)
         factor = torch.from_numpy(row_scale) * -scale
         for begin in range(0, m, QUERY_GROUP):
             group = slice(begin, begin + QUERY_GROUP)
             effect = queries.products(levels, factor, group, coarse=True)
             total[start : start + len(levels)] += effect.sum(0).double().numpy()
-            for side in sides:
-                side.update(group, effect, start)
-    (raising, raising_idx), (lowering, lowering_idx) = (side.sorted_best(keep) for side in sides)
-    return TopEffects(raising_idx, raising, lowering_idx, lowering), total
+            raising.update(group, effect, start)
+            lowering.update(group, effect, start)
+    raising_effect, raising_idx = raising.sorted_best(keep)
+    lowering_effect, lowering_idx = lowering.sorted_best(keep)
+    return TopEffects(raising_idx, raising_effect, lowering_idx, lowering_effect), total
 
 
 def _merge_chunks(
     chunks: Iterator[tuple[int, np.ndarray, np.ndarray]],
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Concatenate neighbouring chunks."""
+    """Yield neighbouring chunks concatenated, at least ROWS_AT_ONCE rows; the rest last."""
     pending: list[tuple[int, np.ndarray, np.ndarray]] = []
     for chunk in chunks:
         pending.append(chunk)
@@ -183,22 +185,24 @@ def _concatenate(
 def _topk(
     effect: Float[Tensor, "q b"], keep: int, *, largest: bool
 ) -> tuple[Float[Tensor, "q keep"], Tensor]:
-    """Return `topk` along rows, searched only in groups whose best values are among the best."""
+    """Return values and positions as `topk` along rows does, faster."""
+    # The `keep` best values lie in the `keep` groups whose best values are the best: only these
+    # groups are searched, and the tail that fills no group.
     q, b = effect.shape
-    n_grouped = b // GROUPED * GROUPED
-    if n_grouped // GROUPED < 2 * keep:
+    n_groups = b // GROUPED
+    if n_groups < 2 * keep:
         return effect.topk(keep, 1, largest=largest)
-    grouped = effect[:, :n_grouped].view(q, GROUPED, n_grouped // GROUPED)
+    grouped = effect[:, : n_groups * GROUPED].view(q, GROUPED, n_groups)
     if largest:
         extremes = grouped.amax(1)
     else:
         extremes = grouped.amin(1)
     groups = extremes.topk(keep, 1, largest=largest).indices
-    members = groups[:, None] + torch.arange(GROUPED)[:, None] * (n_grouped // GROUPED)
-    tail = torch.arange(n_grouped, b).expand(q, -1)
-    index = torch.cat([members.flatten(1), tail], 1)
-    result, order = effect.gather(1, index).topk(keep, 1, largest=largest)
-    return result, index.gather(1, order)
+    members = groups[:, None] + torch.arange(GROUPED)[:, None] * n_groups
+    tail = torch.arange(n_groups * GROUPED, b).expand(q, -1)
+    candidates = torch.cat([members.flatten(1), tail], 1)
+    values, order = effect.gather(1, candidates).topk(keep, 1, largest=largest)
+    return values, candidates.gather(1, order)
 
 
 class _Best:
@@ -207,21 +211,21 @@ class _Best:
     def __init__(self, m: int, keep: int, *, largest: bool):
         self._largest = largest
         self._keep = keep
-        fill = torch.inf
+        worst = torch.inf
         if largest:
-            fill = -torch.inf
-        self._values = torch.full((m, keep), fill)
+            worst = -torch.inf
+        self._values = torch.full((m, keep), worst)
         self._positions = torch.zeros(m, keep, dtype=torch.int64)
 
     def update(self, queries: slice, effect: Float[Tensor, "q b"], start: int) -> None:
         """Keep the best of the former values and of the effects of the samples from `start` on."""
-        result, index = _topk(effect, min(self._keep, effect.shape[1]), largest=self._largest)
-        values = torch.cat([self._values[queries], result], 1)
-        positions = torch.cat([self._positions[queries], index + start], 1)
+        extremes, columns = _topk(effect, min(self._keep, effect.shape[1]), largest=self._largest)
+        values = torch.cat([self._values[queries], extremes], 1)
+        positions = torch.cat([self._positions[queries], columns + start], 1)
         self._values[queries], order = values.topk(self._keep, 1, largest=self._largest)
         self._positions[queries] = positions.gather(1, order)
 
     def sorted_best(self, keep: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return values and positions, [m, keep]."""
+        """Return values and positions of samples, [m, keep] each, the best first."""
         values, order = self._values.topk(keep, 1, largest=self._largest)
         return values.double().numpy(), self._positions.gather(1, order).numpy()

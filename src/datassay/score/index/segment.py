@@ -47,6 +47,7 @@ def fill(store: FeatureStore, work: Work, engine: Engine, progress: Progress, st
 
 
 def _put(shared: tuple[FeatureStore, Work], chunk: Chunk) -> None:
+    """Compute and store one chunk, by as many threads as the others; runs on the engine."""
     store, work = shared
     with thread_count(int(store.free[THREADS])):
         store.put(chunk.number, work(chunk))
@@ -59,7 +60,7 @@ def remove_folder(location: str) -> None:
         while files.exists(root):
             try:
                 files.rm(root, recursive=True)
-            except FileNotFoundError:  # by its type: that of a URL has no number
+            except FileNotFoundError:  # by type, as that of a URL has no errno
                 continue
             except OSError as error:
                 if error.errno != errno.ENOTEMPTY:
@@ -77,11 +78,11 @@ CHUNK_BYTES = 2**24
 
 @dataclass(frozen=True, slots=True)
 class RowWork:
-    """Rows of a chunk of samples.
+    """What computes a chunk of a segment's rows.
 
     Attributes:
-        network: whose gradients.
-        samples: all of the segment.
+        network: whose gradients are taken.
+        samples: all n of the segment.
         encoding: from gradients to rows.
         ids: [n], as the store keeps them.
     """
@@ -96,11 +97,11 @@ class RowWork:
         assert self.samples.subset is not None
         chunk_samples = self.samples.subset(range(chunk.start, chunk.stop))
         network = replace(self.network, train=chunk_samples, removed=None, progress=silent)
-        results = list(self.encoding.rows_of(network))
-        weight = weights_at(chunk_samples, 0, len(chunk))  # a sample drawn twice weighs two
-        packed, scale = self.encoding.sketch.pack(torch.cat([rows for rows, _ in results]))
-        scale = (scale * weight.numpy()).astype(np.float32)
-        lengths = torch.cat([lengths for _, lengths in results]).cpu().numpy() * weight.numpy()
+        batches = list(self.encoding.rows_of(network))
+        weight = weights_at(chunk_samples, 0, len(chunk)).numpy()  # a sample drawn twice weighs two
+        packed, scale = self.encoding.sketch.pack(torch.cat([rows for rows, _ in batches]))
+        scale = (scale * weight).astype(np.float32)
+        lengths = torch.cat([lengths for _, lengths in batches]).cpu().numpy() * weight
         return {ROWS: packed, SCALE: scale, LENGTH: lengths, IDS: self.ids[chunk.samples]}
 
 
@@ -115,22 +116,22 @@ class Segment:
 
     @property
     def ids(self) -> np.ndarray:
-        """[n], integers or texts."""
+        """Sample ids, [n], integers or texts."""
         return decode_ids(self._read_all(IDS))
 
     @property
     def lengths(self) -> Float[np.ndarray, " n"]:
-        """‖c‖² of every sample, of all its coordinates, at the temperature of self-influence."""
+        """‖c‖² of every sample, by all its coordinates, at the temperature of self-influence."""
         return self._read_all(LENGTH)
 
     @property
     def row_bytes(self) -> int:
-        """Of a row, as it is stored: its numbers and its scale."""
+        """Bytes of a row as it is stored: its numbers and its scale."""
         (n_bytes,), _ = self.store.layout.arrays[ROWS]
         return n_bytes + SCALE_BYTES
 
     def rows(self, chunk: Chunk, *, hold: bool) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
-        """Return a chunk's packed rows and their scales, to be read only; `hold` keeps them."""
+        """Return a chunk's packed rows and their scales, read-only; `hold`: keep them in memory."""
         rows = self._held.get(chunk.number)
         if rows is None:
             rows = (self.store.get(chunk.number, ROWS), self.store.get(chunk.number, SCALE))
@@ -139,7 +140,7 @@ class Segment:
         return rows
 
     def _read_all(self, name: str) -> np.ndarray:
-        return np.concatenate([self.store.get(c.number, name) for c in self.store.chunks])
+        return np.concatenate([self.store.get(chunk.number, name) for chunk in self.store.chunks])
 
 
 def segment_store(
@@ -152,6 +153,8 @@ def segment_store(
     extra: Mapping[str, object],
 ) -> FeatureStore:
     """Open or create the store of a segment's n rows; raise if it is of another run or damaged."""
+    # number: 0 for the first samples. run: what the rows belong to. n_bytes: of a row without its
+    # scale. ids: by `encode_sample_ids`. extra: further entries of the manifest.
     chunk = samples_of_chunk(n, n_bytes)
     arrays = {
         ROWS: ((n_bytes,), np.dtype(np.uint8)),
@@ -165,43 +168,44 @@ def segment_store(
 
 
 def samples_of_chunk(n: int, row_bytes: int) -> int:
-    """Samples per chunk: as equal as can be, since the last replaces a whole."""
+    """Return the samples per chunk: chunks are about equal, as a store pads the last."""
     limit = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, row_bytes), n))
-    return ceil(n / ceil(n / limit))
+    n_chunks = ceil(n / limit)
+    return ceil(n / n_chunks)
 
 
 def note_parts(location: str, index_digest: str) -> None:
     """Write down which parts of an index are finished: opening it tells if one is lost later."""
     # All from the first: a part that was finished but not noted is noted with the next one.
-    runs = []
-    noted_runs = noted_parts(location) or []
-    while (manifest := segment_manifest(location, len(runs))) is not None:
+    digests = []
+    while (manifest := segment_manifest(location, len(digests))) is not None:
         is_own = manifest["run"].get("of") == index_digest
-        if not is_own or stored_segment(location, len(runs), manifest).list_unfinished():
+        if not is_own or stored_segment(location, len(digests), manifest).list_unfinished():
             break
-        runs.append(digest_of_values(manifest["run"]))
-    if len(runs) > len(noted_runs):
-        content = json.dumps(seal({"run": {"of": index_digest}, PARTS: runs})).encode()
+        digests.append(digest_of_values(manifest["run"]))
+    if len(digests) > len(noted_parts(location) or []):
+        content = json.dumps(seal({"run": {"of": index_digest}, PARTS: digests})).encode()
         with writing(location):
             write_new(f"{location}/{PARTS}", PARTS_FILE, content, replace=True)
 
 
 def noted_parts(location: str) -> list[str] | None:
-    """Return the digests of what each part belongs to; None where nothing was finished yet."""
-    noted = read_manifest(f"{location}/{PARTS}", PARTS_FILE, unseal)
-    if noted is None:
+    """Return a digest of each finished part's `run`; None where nothing was finished yet."""
+    content = read_manifest(f"{location}/{PARTS}", PARTS_FILE, unseal)
+    if content is None:
         return None
-    return noted[PARTS]
+    return content[PARTS]
 
 
 def segment_manifest(location: str, number: int) -> dict | None:
-    """Return what a segment belongs to; None where there is none."""
+    """Return the manifest of a segment's store; None where there is none."""
     return features_manifest(_place(location, number))
 
 
 def stored_segment(location: str, number: int, manifest: dict) -> FeatureStore:
-    """Open a segment's store as it was made."""
-    meta, run = manifest["free"], manifest["run"]
+    """Open a segment's store by its manifest."""
+    meta = manifest["free"]
+    run = manifest["run"]
     arrays = {name: (tuple(shape), np.dtype(d)) for name, (shape, d) in meta["arrays"].items()}
     layout = Layout(run["samples"], arrays, run["chunk"])
     return FeatureStore(_place(location, number), own_run(manifest), layout, meta)
@@ -217,5 +221,6 @@ def encode_sample_ids(ids: np.ndarray) -> np.ndarray:
 
 
 def own_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a store belongs to, without the entries that every store adds."""
-    return {k: v for k, v in manifest["run"].items() if k not in ("format", "chunk", "samples")}
+    """Return a store's `run` as it was given, without the entries that every store adds."""
+    added = ("format", "chunk", "samples")
+    return {name: value for name, value in manifest["run"].items() if name not in added}

@@ -11,6 +11,7 @@ with c_j the j-th K coordinates, S_j random signs, H Hadamard's matrix over √K
 
 import hashlib
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import torch
@@ -48,7 +49,7 @@ class Sketch:
 
     @property
     def n_bytes(self) -> int:
-        """Of a row's numbers."""
+        """Bytes of a row, without its scale."""
         return self.width * self.bits // 8
 
     @property
@@ -59,53 +60,53 @@ class Sketch:
 
     @property
     def offset(self) -> float:
-        """What levels lack to be v: 0 where rows are floats."""
+        """The difference v − level, the same for every number: 0 where rows are floats."""
         return {FLOAT: 0.0, 8: 0.5}.get(self.bits, (1 - 2**self.bits) / 2)
 
     def signs(self) -> Float[Tensor, " N"]:
-        """Draw the sign of each coordinate."""
-        n_bytes = -(-self.n_coordinates // 8)
+        """Draw the sign of each coordinate, −1 or 1: the same for one seed on every machine."""
+        n_bytes = ceil(self.n_coordinates / 8)
         drawn = hashlib.shake_256(f"signs {self.seed}".encode()).digest(n_bytes)
         bits = np.unpackbits(np.frombuffer(drawn, np.uint8), count=self.n_coordinates)
         return torch.from_numpy(bits.astype(np.float32) * 2 - 1)
 
     def mix(self, signed: Float[Tensor, "b N"]) -> Float[Tensor, "b width"]:
-        """Return y of coordinates times their signs. Sums are in one order whatever the batch.
-
-        Cost: N + K log₂ K additions a row.
-        """
+        """Return y of coordinates that were multiplied by their signs."""
+        # A row's sums are taken in the same order whatever the batch. Cost: N + K log₂ K additions
+        # a row.
         return torch.cat([self._mix_rows(rows) for rows in signed.split(ROWS_AT_ONCE)])
 
     def _mix_rows(self, signed: Float[Tensor, "b N"]) -> Float[Tensor, "b width"]:
-        y = signed.new_zeros(len(signed), self.width)
-        for fold in signed.split(self.width, 1):
-            y[:, : fold.shape[1]] += fold
-        return hadamard(y)
+        folded = signed.new_zeros(len(signed), self.width)
+        for columns in signed.split(self.width, 1):
+            folded[:, : columns.shape[1]] += columns
+        return hadamard(folded)
 
     def pack(self, y: Float[Tensor, "b width"]) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
         """Return rows as they are stored, [b, bytes], and their scales s."""
-        pairs = [self._pack_rows(rows) for rows in y.split(ROWS_AT_ONCE)]
-        packed, scale = zip(*pairs, strict=True)
+        batches = [self._pack_rows(rows) for rows in y.split(ROWS_AT_ONCE)]
+        packed, scale = zip(*batches, strict=True)
         return np.concatenate(packed), np.concatenate(scale)
 
     def _pack_rows(self, y: Float[Tensor, "b width"]) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `pack` does, of few rows."""
         if self.bits == FLOAT:
-            numbers = y.float().contiguous().cpu().numpy()
-            return numbers.view(np.uint8), np.ones(len(y), np.float32)
+            floats = y.float().contiguous().cpu().numpy()
+            return floats.view(np.uint8), np.ones(len(y), np.float32)
         if self.bits == 1:
-            along = y.abs().sum(1, dtype=torch.float64) / 2
+            product = y.abs().sum(1, dtype=torch.float64) / 2  # ⟨v, y⟩
             packed = np.packbits((y >= 0).cpu().numpy(), axis=1)
         else:
             levels = self._round(y)
-            along = ((levels + 0.5) * y).sum(1, dtype=torch.float64)
-            packed = self._pack(levels)
+            product = ((levels + 0.5) * y).sum(1, dtype=torch.float64)
+            packed = self._pack_levels(levels)
         squares = (y * y).sum(1, dtype=torch.float64)
-        # 0 of a row of zeros; of one that is not finite neither is its scale.
-        scale = torch.where(along == 0, 0.0, squares / torch.where(along == 0, 1.0, along))
+        # A row of zeros has the scale 0. A row that is not finite has a scale that is not.
+        scale = torch.where(product == 0, 0.0, squares / torch.where(product == 0, 1.0, product))
         return packed, scale.float().cpu().numpy()
 
     def _round(self, y: Float[Tensor, "b width"]) -> Float[Tensor, "b width"]:
-        """Return the whole numbers below y over a row's step; 0 is above 0."""
+        """Return levels, ⌊y / step⌋ within the signed integers of `bits` bits; a step a row."""
         half = 2 ** (self.bits - 1)
         if self.bits in STEPS:
             step = y.square().mean(1, dtype=torch.float64).sqrt() * STEPS[self.bits]
@@ -114,47 +115,49 @@ class Sketch:
         step = torch.where(step == 0, 1.0, step).to(y)  # of a row of zeros
         return (y / step[:, None]).floor_().clamp_(-half, half - 1)
 
-    def _pack(self, levels: Float[Tensor, "b width"]) -> np.ndarray:
+    def _pack_levels(self, levels: Float[Tensor, "b width"]) -> np.ndarray:
+        """Return the levels as bytes, [b, n_bytes]: below 8 bits several to a byte, from 0 up."""
         if self.bits == 8:
             return levels.to(torch.int8).cpu().numpy().view(np.uint8)
         codes = (levels + 2 ** (self.bits - 1)).to(torch.uint8).cpu()
-        codes = codes.view(len(levels), self.n_bytes, -1) << self._places()
+        codes = codes.view(len(levels), self.n_bytes, -1) << self._bit_shifts()
         return codes.sum(2, dtype=torch.uint8).numpy()
 
-    def _places(self) -> Tensor:
-        """Return by how many bits each number of a byte is moved."""
+    def _bit_shifts(self) -> Tensor:
+        """Return by how many bits each number in a byte is shifted, the first number the most."""
         return torch.arange(0, 8, self.bits, dtype=torch.uint8).flip(0)
 
     def levels(self, packed: np.ndarray) -> Tensor:
-        """Return the stored numbers, [b, width], int8 (or float32): v without `offset`."""
+        """Return the stored levels, [b, width], int8 (or float32): v = level + `offset`."""
         if self.bits == FLOAT:
             return torch.from_numpy(packed.view(np.float32))
         if self.bits == 8:
             return torch.from_numpy(packed.view(np.int8))
         if self.bits == 1:
             return torch.from_numpy(np.unpackbits(packed, axis=1).view(np.int8))
-        codes = (torch.from_numpy(packed)[:, :, None] >> self._places()) & (2**self.bits - 1)
+        codes = (torch.from_numpy(packed)[:, :, None] >> self._bit_shifts()) & (2**self.bits - 1)
         return codes.view(len(packed), self.width).view(torch.int8)
 
 
 def sketches(n_coordinates: int, n_bytes: int, seed: int) -> list[Sketch]:
-    """Return the sketches whose rows take at most so many bytes: few coordinates, or few bits."""
-    padded = 1 << max(n_coordinates - 1, FEWEST - 1).bit_length()
+    """Return the sketches whose rows take at most `n_bytes`: few coordinates, or few bits."""
+    padded_width = 1 << max(n_coordinates - 1, FEWEST - 1).bit_length()
     results = []
     for bits in BITS:
-        limit = 8 * n_bytes // bits
-        if limit:
-            width = min(padded, 1 << limit.bit_length() - 1)
+        most_numbers = 8 * n_bytes // bits
+        if most_numbers:
+            largest_power = 1 << most_numbers.bit_length() - 1  # of two
+            width = min(padded_width, largest_power)
             folds = FOLDS if bits == 1 else (1,)
-            sizes = {min(n_coordinates, n * width) for n in folds}
+            sizes = {min(n_coordinates, fold * width) for fold in folds}
             results += [Sketch(size, width, bits, seed) for size in sorted(sizes)]
     return results
 
 
 def hadamard(y: Float[Tensor, "b width"]) -> Float[Tensor, "b width"]:
-    """Multiply rows by Hadamard's matrix over √K, its rows in an order of their own."""
+    """Return y times Hadamard's matrix over √K, its columns permuted, always the same way."""
     b, width = y.shape
-    # H = H_outer ⊗ H_inner: so that neighbours in memory are added to neighbours.
+    # H = H_outer ⊗ H_inner, one after the other: numbers that are added lie near in memory.
     inner = 1 << (width.bit_length() - 1) // 2
     y = _butterflies(y.view(b, width // inner, inner))
     y = _butterflies(y.transpose(1, 2).contiguous())
@@ -162,7 +165,7 @@ def hadamard(y: Float[Tensor, "b width"]) -> Float[Tensor, "b width"]:
 
 
 def _butterflies(y: Float[Tensor, "b n inner"]) -> Float[Tensor, "b n inner"]:
-    """Multiply by Hadamard's matrix along the second axis, unscaled."""
+    """Return y times Hadamard's matrix along the second axis, unscaled; n is a power of two."""
     b, n, inner = y.shape
     half = 1
     while half < n:

@@ -9,6 +9,7 @@ which is the closest to H among all with this basis.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -31,15 +32,18 @@ from datassay.optional import drop_none
 from datassay.score.influence.optimizer_state import Metric
 from datassay.score.influence.short_training import ShortTraining, quadrature
 
-# Blocks of up to this many weights are exact, the smallest first, as long as all of them together
-# take no more than so many operations, half a minute or so.
-LARGEST_EXACT = 4096
-MOST_OPERATIONS = 1e12
 # Kronecker factors of up to this many rows have their eigenbasis; larger ones stay as they are.
 LARGEST_SIDE = 4096
-# Places whose factors are multiplied at once: it costs size² to add a product up in float64.
+# Rows of factors that are multiplied at once: it costs size² to add a product up in float64.
 PLACES = 512
 NO_METRICS: Mapping[str, Metric] = {}
+
+
+class Penalty(NamedTuple):
+    """What is added to a block's eigenvalues: share · their mean + decay."""
+
+    share: float
+    decay: float
 
 
 @dataclass(slots=True)
@@ -74,68 +78,78 @@ class BlockBasis:
     def coordinates(
         self, uses: list[Use], row_idx: Tensor | None = None
     ) -> tuple[Float[Tensor, "b p"], Tensor | None]:
-        """Return gradients in the basis, [b, p], and the weights' rows that p is of; None: all."""
-        rows = self.block.shape[0]
+        """Return gradients in the basis, [b, p], and the rows of the weights that p is of."""
+        # `row_idx`: rows to return; None: those in use, where rows have no basis. None in place of
+        # rows: all of them.
+        n_rows = self.block.shape[0]
         if self.dense_basis is not None:
-            return matrix(uses, rows).flatten(1) @ self.dense_basis, None
-        turned = rotate(uses, self.row_basis, self.column_basis)
+            return matrix(uses, n_rows).flatten(1) @ self.dense_basis, None
+        rotated = rotate(uses, self.row_basis, self.column_basis)
         if row_idx is None and self.row_basis is None:
-            row_idx = used_rows(turned)
+            row_idx = used_rows(rotated)
         if row_idx is None:
-            return matrix(turned, rows).flatten(1), None
-        return matrix(restrict(turned, row_idx), len(row_idx)).flatten(1), row_idx
+            return matrix(rotated, n_rows).flatten(1), None
+        return matrix(restrict(rotated, row_idx), len(row_idx)).flatten(1), row_idx
 
     def sum_squares(self, uses: list[Use]) -> tuple[Float[Tensor, " p"], Tensor | None]:
-        """Sum the squared coordinates over samples, in float64; and the rows that p is of."""
+        """Return the squared coordinates summed over samples, in float64, and the rows of p."""
         use = uses[0]
         if len(uses) == 1 and isinstance(use, Factors) and not use.is_sparse:
-            if use.rhs.shape[1] == 1:  # one place: outer products, whose squares are some, too
-                (turned,) = rotate(uses, self.row_basis, self.column_basis)
-                if isinstance(turned, Factors):
-                    squares = turned.lhs[:, 0].square().T @ turned.rhs[:, 0].square()
+            if use.rhs.shape[1] == 1:  # one outer product a sample: so are its squares
+                (rotated,) = rotate(uses, self.row_basis, self.column_basis)
+                if isinstance(rotated, Factors):
+                    squares = rotated.lhs[:, 0].square().T @ rotated.rhs[:, 0].square()
                     return squares.flatten().double(), None
         coordinates, rows = self.coordinates(uses)
         return coordinates.square().sum(0).double(), rows
 
     def inverse(self, rows: Tensor | None = None) -> Float[Tensor, " p"]:
-        """Return 1 / (λ + damping), or the response, flat; 0 where both are 0. `rows` None: all."""
+        """Return 1 / (λ + damping), or the response, flat, of some rows of λ; None: all."""
+        # 0 where λ and damping are 0.
         if self.response is not None:
-            return (self.response if rows is None else self.response[rows]).flatten()
+            response = self.response if rows is None else self.response[rows]
+            return response.flatten()
         total = self.eigenvalues + self.damping
-        total = (total if rows is None else total[rows.to(total.device)]).flatten()
+        if rows is not None:
+            total = total[rows.to(total.device)]
+        total = total.flatten()
         return torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
 
     def to_basis(self, gradients: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
         """Transform from the weights' own axes to coordinates, flat."""
         if self.dense_basis is not None:
             return gradients @ self.dense_basis
-        result = gradients.view(-1, *self.block.shape)
+        rotated = gradients.view(-1, *self.block.shape)
         if self.row_basis is not None:
-            result = self.row_basis.T @ result
-        return (result if self.column_basis is None else result @ self.column_basis).flatten(1)
+            rotated = self.row_basis.T @ rotated
+        if self.column_basis is not None:
+            rotated = rotated @ self.column_basis
+        return rotated.flatten(1)
 
     def to_weights(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
         """Transform from coordinates to the weights' own axes: the inverse of `to_basis`."""
         if self.dense_basis is not None:
-            result = coordinates @ self.dense_basis.T
+            weights = coordinates @ self.dense_basis.T
         else:
-            result = coordinates.view(-1, *self.block.shape)
+            weights = coordinates.view(-1, *self.block.shape)
             if self.row_basis is not None:
-                result = self.row_basis @ result
-            result = (
-                result if self.column_basis is None else result @ self.column_basis.T
-            ).flatten(1)
+                weights = self.row_basis @ weights
+            if self.column_basis is not None:
+                weights = weights @ self.column_basis.T
+            weights = weights.flatten(1)
         if self.steps is None:
-            return result
-        steps = self.steps.flatten().to(result)
-        return torch.where(steps > 0, result / steps, 0.0)  # 0: the weight never moves
+            return weights
+        # (√D Q)⁻¹ = (√D Q)ᵀ / D. A weight with the step 0 never moves.
+        steps = self.steps.flatten().to(weights)
+        return torch.where(steps > 0, weights / steps, 0.0)
 
 
-# Sums over samples, by block and what is summed.
+# Sums over samples, by block's name and what is summed: GRAM, SQUARES or one of SIDES.
 Sums = dict[tuple[str, str], Tensor]
-GRAM, SQUARES = "gram", "squares"
+GRAM = "gram"
+SQUARES = "squares"
 SIDES = ("left", "right")
-# Goes through all samples and gives their gradients by the loss's outputs, batch by batch.
+# Starts a pass over all samples that yields gradients by the loss's outputs, batch by batch.
 Roots = Callable[[], Iterable[Gradients]]
 
 
@@ -143,29 +157,30 @@ def block_bases(
     blocks: list[Block],
     roots: Roots,
     n: int,
-    shift: Mapping[str, tuple[float, float]],
+    penalty_of: Mapping[str, Penalty],
     *,
-    exact: Callable[[Block], bool],
+    is_exact: Callable[[Block], bool],
     spectral: bool = False,
     dtype: torch.dtype = torch.float32,
     metrics: Mapping[str, Metric] = NO_METRICS,
     training: ShortTraining | None = None,
 ) -> dict[str, BlockBasis]:
     """Fit each block's basis, leaving out blocks without any curvature."""
-    # roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean. shift: of
-    # `penalties`. spectral: eigenvectors of exact blocks, instead of a Cholesky factor: ten times
-    # slower. metrics: D and Λ; bases are of √D H √D + Λ then. left: to learn, which adds to the
-    # damping of all.
+    # roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean. penalty_of: by
+    # block's name, as of `penalties`. is_exact: of a block; others are factored. spectral:
+    # eigenvectors of exact blocks, instead of a Cholesky factor: ten times slower. metrics: D and
+    # Λ; bases are of √D H √D + Λ then. training: what it left to learn, which adds to the damping
+    # of all.
     # Cost: one pass, and another where a block is factored; 2 n size² a vector and size³ for exact
-    # blocks; rows³ + columns³ for factored ones. A block's λ twice, and size² or rows² + columns².
+    # blocks; rows³ + columns³ for factored ones. Memory: λ twice, size² or rows² + columns².
     # Source: George et al. (2018), EK-FAC. Damping by block as Grosse et al. (2023). Deviates:
     # blocks that are small enough are exact; scales of norms, biases and embeddings have theirs.
-    sums = first_sums(blocks, roots(), {block.name for block in blocks if exact(block)})
+    sums = first_sums(blocks, roots(), {block.name for block in blocks if is_exact(block)})
     bases = kronecker_bases(blocks, sums, dtype, metrics)
     if bases:
         sums |= square_sums(bases, roots())
     return fit_bases(
-        blocks, bases, sums, n, shift, metrics, training, spectral=spectral, dtype=dtype
+        blocks, bases, sums, n, penalty_of, metrics, training, spectral=spectral, dtype=dtype
     )
 
 
@@ -174,75 +189,76 @@ def fit_bases(
     bases: dict[str, BlockBasis],
     sums: Sums,
     n: int,
-    shift: Mapping[str, tuple[float, float]],
+    penalty_of: Mapping[str, Penalty],
     metrics: Mapping[str, Metric] = NO_METRICS,
     training: ShortTraining | None = None,
     *,
     spectral: bool,
     dtype: torch.dtype,
 ) -> dict[str, BlockBasis]:
-    """Fit bases from sums over all samples."""
+    """Return all blocks' bases from sums over n samples, which are used up."""
+    # bases: those of `kronecker_bases`, completed here. Otherwise as `block_bases`.
     for name, basis in bases.items():
         basis.eigenvalues = sums.pop((name, SQUARES)) / n
         if basis.unturned is not None:
             basis.eigenvalues *= basis.unturned.to(basis.eigenvalues)
     hessians = {b.name: sums.pop((b.name, GRAM)).div_(n) for b in blocks if (b.name, GRAM) in sums}
     if training is not None:
-        added = training.solve(_along(training.gradients, bases, hessians, shift))
-        shift = {name: (share, decay + added) for name, (share, decay) in shift.items()}
+        added = training.solve(_decrement_terms(training.gradients, bases, hessians, penalty_of))
+        penalty_of = {name: Penalty(p.share, p.decay + added) for name, p in penalty_of.items()}
     for name, basis in bases.items():
-        mean_decay = 0.0
-        if name in metrics:
-            mean_decay = float(metrics[name].decay.mean())
-        basis.damping = _damping(basis.eigenvalues, shift[name]) + mean_decay
+        mean_decay = float(metrics[name].decay.mean()) if name in metrics else 0.0
+        basis.damping = _damping(basis.eigenvalues, penalty_of[name]) + mean_decay
     for block in blocks:
         if block.name in hessians:
             if spectral:
                 fit = partial(_spectral, metric=metrics.get(block.name))
             else:
                 fit = _exact
-            bases[block.name] = fit(block, hessians.pop(block.name), dtype, shift[block.name])
-    curved = {name for name, b in bases.items() if bool((b.eigenvalues + b.damping > 0).any())}
-    return {block.name: bases[block.name] for block in blocks if block.name in curved}
+            bases[block.name] = fit(block, hessians.pop(block.name), dtype, penalty_of[block.name])
+    curved_names = {n for n, b in bases.items() if bool((b.eigenvalues + b.damping > 0).any())}
+    return {block.name: bases[block.name] for block in blocks if block.name in curved_names}
 
 
-def _along(
+def _decrement_terms(
     gradients: Mapping[str, Tensor],
     bases: Mapping[str, BlockBasis],
     hessians: Mapping[str, Tensor],
-    shift: Mapping[str, tuple[float, float]],
+    penalty_of: Mapping[str, Penalty],
 ) -> Iterator[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]:
-    """Yield each block's damped eigenvalues, and squares of a gradient along them."""
+    """Yield each block's damped eigenvalues v and squared coordinates c² of its gradient."""
+    # Σ c² / v is the Newton decrement; of exact blocks by Lanczos' quadrature.
     for name, basis in bases.items():
-        flat = gradients[name].flatten()[None]
+        gradient = gradients[name].flatten()[None]
         sides = drop_none(basis.row_basis, basis.column_basis)
-        along = basis.to_basis(flat.to(sides[0]) if sides else flat)[0].double().square().cpu()
+        gradient = gradient.to(sides[0]) if sides else gradient
+        squares = basis.to_basis(gradient)[0].double().square().cpu()
         values = basis.eigenvalues.flatten().double().cpu()
-        yield values + _damping(values, shift[name]), along
+        yield values + _damping(values, penalty_of[name]), squares
     for name, hessian in hessians.items():
-        values, weights = quadrature(hessian, gradients[name].flatten().to(hessian))
-        yield values + _damping(hessian.diagonal(), shift[name]), weights
+        values, squares = quadrature(hessian, gradients[name].flatten().to(hessian))
+        yield values + _damping(hessian.diagonal(), penalty_of[name]), squares
 
 
-def _damping(values: Tensor, penalty: tuple[float, float]) -> float:
-    """Return penalty[0] · mean(values) + penalty[1]; values: eigenvalues, or the diagonal."""
-    return penalty[0] * float(values.mean()) + penalty[1]
+def _damping(values: Tensor, penalty: Penalty) -> float:
+    """Return share · mean(values) + decay; values: eigenvalues, or the Hessian's diagonal."""
+    return penalty.share * float(values.mean()) + penalty.decay
 
 
-def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[str]) -> Sums:
+def first_sums(blocks: list[Block], gradients: Iterable[Gradients], exact_names: set[str]) -> Sums:
     """Return sums over samples, float64: Gram matrices of exact blocks, two factors of others."""
     sums: Sums = {}
-    waiting: dict[str, list[Tensor]] = {}
+    # Batches wait until there are many rows a product: it costs size² to add one up in float64.
+    waiting_rows: dict[str, list[Tensor]] = {}
     waiting_uses: dict[str, list[Use]] = {}
     shapes = {block.name: block.shape for block in blocks}
     for batch in gradients:
         for name, uses in batch.items():
-            if name in small:
-                pending = waiting.setdefault(name, [])
-                pending.append(matrix(uses, shapes[name][0]).flatten(1))
-                # Many rows a product: it costs size² to add one up in float64.
-                if sum(map(len, pending)) >= pending[0].shape[1]:
-                    _add(sums, (name, GRAM), _gram(waiting.pop(name)))
+            if name in exact_names:
+                pending_rows = waiting_rows.setdefault(name, [])
+                pending_rows.append(matrix(uses, shapes[name][0]).flatten(1))
+                if sum(map(len, pending_rows)) >= pending_rows[0].shape[1]:
+                    _add(sums, (name, GRAM), _gram(waiting_rows.pop(name)))
             else:
                 pending_uses = waiting_uses.setdefault(name, [])
                 pending_uses += uses
@@ -251,17 +267,18 @@ def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[s
                 if (name, SQUARES) not in sums:  # zeros, which `square_sums` replaces
                     tensor = tensors_of(uses[0])[0]
                     sums[name, SQUARES] = tensor.new_zeros(shapes[name], dtype=torch.float64)
-    for name, pending in waiting.items():
-        _add(sums, (name, GRAM), _gram(pending))
+    for name, pending_rows in waiting_rows.items():
+        _add(sums, (name, GRAM), _gram(pending_rows))
     for name, pending_uses in waiting_uses.items():
         _add_moments(sums, name, pending_uses)
     return sums
 
 
 def _add_moments(sums: Sums, name: str, uses: list[Use]) -> None:
-    for side, sum_ in zip(SIDES, second_moments(uses, LARGEST_SIDE), strict=True):
-        if sum_ is not None and len(sum_) > 1:
-            _add(sums, (name, side), sum_)
+    """Add the second moments of a block's factors to the sums; none of sides of 1."""
+    for side, moments in zip(SIDES, second_moments(uses, LARGEST_SIDE), strict=True):
+        if moments is not None and len(moments) > 1:
+            _add(sums, (name, side), moments)
 
 
 def kronecker_bases(
@@ -274,30 +291,30 @@ def kronecker_bases(
     results = {}
     for block in blocks:
         if (block.name, SQUARES) in sums:
-            sides = [sums.pop((block.name, side), None) for side in SIDES]
+            moments = [sums.pop((block.name, side), None) for side in SIDES]
             metric = metrics.get(block.name)
-            if metric is None:
-                factors = [torch.ones(1)] * 2
-            else:
-                factors = metric.factors()
-            pairs = zip(sides, factors, strict=True)
-            u_left, u_right = (None if s is None else _vectors(s, f, dtype) for s, f in pairs)
+            steps = [torch.ones(1)] * 2 if metric is None else metric.factors()
+            u_left = _scaled_eigenvectors(moments[0], steps[0], dtype)
+            u_right = _scaled_eigenvectors(moments[1], steps[1], dtype)
             basis = BlockBasis(block, None, u_left, u_right, sums[block.name, SQUARES])
             if metric is not None:
-                basis.steps, basis.unturned = metric.split(*(s is not None for s in sides))
+                basis.steps, basis.unturned = metric.split(u_left is not None, u_right is not None)
             results[block.name] = basis
     return results
 
 
-def _vectors(side: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the eigenvectors of a side in its part of D, times the root of that part."""
-    root = factor.flatten().sqrt().to(side)
-    return (torch.linalg.eigh(side * root[:, None] * root)[1] * root[:, None]).to(dtype)
+def _scaled_eigenvectors(side: Tensor | None, steps: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """Return √d times the eigenvectors of √d side √d, d its part of D (`steps`); None for None."""
+    if side is None:
+        return None
+    root_steps = steps.flatten().sqrt().to(side)
+    _, vectors = torch.linalg.eigh(side * root_steps[:, None] * root_steps)
+    return (vectors * root_steps[:, None]).to(dtype)
 
 
 def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) -> Sums:
-    """Sum the squared coordinates over samples, in float64."""
-    sums = {(n, SQUARES): torch.zeros_like(b.eigenvalues) for n, b in bases.items()}
+    """Return the blocks' squared coordinates summed over samples, in float64, of λ's shape."""
+    sums = {(name, SQUARES): torch.zeros_like(b.eigenvalues) for name, b in bases.items()}
     for batch in gradients:
         for basis in [bases[name] for name in bases if name in batch]:
             squares, rows = basis.sum_squares(batch[basis.block.name])
@@ -309,50 +326,43 @@ def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) ->
     return sums
 
 
-def _gram(batches: list[Tensor]) -> Tensor:
+def _gram(batches: list[Tensor]) -> Float[Tensor, "size size"]:
     rows = torch.cat(batches)
     return (rows.T @ rows).double()
 
 
 def _add(sums: Sums, key: tuple[str, str], term: Tensor) -> None:
-    if key in sums:
-        sums[key] = sums[key].add_(term)
-    else:
-        sums[key] = term
+    """Add a term to a sum in place; begin the sum with it, not a copy, where there is none."""
+    sums[key] = sums[key].add_(term) if key in sums else term
 
 
 def _spectral(
     block: Block,
     hessian: Float[Tensor, "size size"],
     dtype: torch.dtype,
-    penalty: tuple[float, float],
+    penalty: Penalty,
     metric: Metric | None,
 ) -> BlockBasis:
     """Return H's eigenbasis, or √D times that of √D H √D + Λ for a metric; overwrites `hessian`."""
-    steps = None
-    if metric is not None:
-        steps = metric.steps.flatten().to(hessian)
-    if steps is None:
-        root_steps = torch.ones(1).to(hessian)
-    else:
-        root_steps = steps.sqrt()
+    steps = metric.steps.flatten().to(hessian) if metric is not None else None
+    root_steps = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
     hessian.mul_(root_steps[:, None]).mul_(root_steps)
     damping = _damping(hessian.diagonal(), penalty)
     if metric is not None:
         hessian.diagonal().add_(metric.decay.flatten().to(hessian))
     values, vectors = torch.linalg.eigh(hessian)
-    axes = (vectors * root_steps[:, None]).to(dtype)
+    basis = (vectors * root_steps[:, None]).to(dtype)
     # Positive semidefinite; rounding makes the smallest negative.
-    return BlockBasis(block, axes, None, None, values.clamp_min(0), damping, steps=steps)
+    return BlockBasis(block, basis, None, None, values.clamp_min(0), damping, steps=steps)
 
 
 def _exact(
     block: Block,
     hessian: Float[Tensor, "size size"],
     dtype: torch.dtype,
-    penalty: tuple[float, float],
+    penalty: Penalty,
 ) -> BlockBasis:
-    """Return the basis L⁻ᵀ, where H + damping = L Lᵀ."""
+    """Return the basis L⁻ᵀ, where H + damping = L Lᵀ; overwrites `hessian`."""
     damping = _damping(hessian.diagonal(), penalty)
     ones = torch.ones_like(hessian.diagonal())
     if not damping and not hessian.any():
@@ -362,7 +372,8 @@ def _exact(
     if failed:
         raise SettingError(
             f"damping must make every block's Hessian positive definite; that of {block.name!r} is "
-            f"singular at {penalty[0]:g} of its mean eigenvalue. Raise damping; 0.1 is the default."
+            f"singular at {penalty.share:g} of its mean eigenvalue. Raise damping; 0.1 is the "
+            "default."
         )
     identity = torch.eye(block.size, dtype=lower.dtype, device=lower.device)
     whitening = torch.linalg.solve_triangular(lower, identity, upper=False).T
@@ -372,7 +383,7 @@ def _exact(
 def gradient_coordinates(
     bases: dict[str, BlockBasis], gradients: Gradients
 ) -> Iterator[tuple[BlockBasis, Float[Tensor, "b p"], Tensor | None]]:
-    """Yield each block's basis with a batch's gradients in it, and their rows of the weights."""
+    """Yield each block's basis, a batch's gradients in it, and the weights' rows that p is of."""
     for name, basis in bases.items():
         if name in gradients:
             yield (basis, *basis.coordinates(gradients[name]))

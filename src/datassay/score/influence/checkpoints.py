@@ -30,7 +30,7 @@ STATE = "trainer_state.json"
 
 
 def with_checkpoints(request: Request, checkpoints: Any) -> Request:
-    """Load the networks of a request."""
+    """Return the request with its networks loaded; along a run, checkpoints among its settings."""
     base = next((model for model in request.models if isinstance(model, nn.Module)), None)
     if base is None:
         if not isinstance(request.models[0], str | os.PathLike | Mapping):
@@ -46,23 +46,23 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
         raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
     if isinstance(lr, str) and checkpoints is None:
         raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
-    along_a_run = request.method in {"tracin", "segments"}
-    if len(models) > 1 and (along_a_run or checkpoints is not None):
-        rule = f"method {request.method!r} belongs" if along_a_run else "checkpoints belong"
+    takes_run = request.method in {"tracin", "segments"}
+    if len(models) > 1 and (takes_run or checkpoints is not None):
+        rule = f"method {request.method!r} belongs" if takes_run else "checkpoints belong"
         raise SettingError(f"{rule} to one training run; got {len(models)} models. Call for each.")
     if checkpoints is None:
         return replace(request, models=models, notes=tuple(notes))
     networks = [load_network(base, weights, notes) for weights in _list_checkpoints(checkpoints)]
     require(networks, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
-    if not along_a_run:
+    if not takes_run:
         return replace(request, models=networks, notes=tuple(notes))
-    read: dict[str, Any] = {}
+    run_settings: dict[str, Any] = {}
     if lr == "trainer" and request.method == "tracin":
-        read = {"lr": learning_rates(checkpoints)}
+        run_settings = {"lr": learning_rates(checkpoints)}
     elif lr == "trainer":
-        read, run_notes = trainer_run(checkpoints, networks, request.clip)
+        run_settings, run_notes = trainer_run(checkpoints, networks, request.clip)
         notes += run_notes
-    settings = {**request.settings, "checkpoints": networks, **read}
+    settings = {**request.settings, "checkpoints": networks, **run_settings}
     return replace(request, models=models, settings=settings, notes=tuple(notes))
 
 
@@ -70,14 +70,16 @@ def trainer_run(
     checkpoints: Any, networks: Sequence[nn.Module], clip: float | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Read how a Trainer reached its checkpoints: settings of "segments", and notes."""
+    # clip: the norm that gradients were clipped at; 0: none; None: not known.
     folders = _list_checkpoints(checkpoints)
     states = [_trainer_state(folder) for folder in folders]
     steps = [int(state.get("global_step", 0)) for state in states]
     history = [e for e in states[-1].get("log_history", []) if e.get("step", 0) <= steps[-1]]
     updates, notes = _updates(folders, networks)
-    rates = {e["step"]: float(e["learning_rate"]) for e in history if "learning_rate" in e}
+    rates = {}  # step → lr, of the optimisers' states and then of the log
     if updates is not None:
-        rates = {s: u.lr for s, u in zip(steps, updates, strict=True)} | rates
+        rates = {step: update.lr for step, update in zip(steps, updates, strict=True)}
+    rates |= {e["step"]: float(e["learning_rate"]) for e in history if "learning_rate" in e}
     if not rates or not max(rates.values()) > 0:
         raise SettingError(
             f"lr='trainer' needs a positive learning rate; {_name(folders[-1])} logged none. Give "
@@ -91,23 +93,24 @@ def trainer_run(
             "gradients are taken as clipped at a norm of 1, the Trainer's default, which the "
             "folders do not say. Give the Trainer itself where max_grad_norm was another."
         )
-    time = _interpolate(rates, steps) * _interpolate(factors or {0: 1.0}, steps)
+    lr_of_update = _interpolate(rates, steps) * _interpolate(factors or {0: 1.0}, steps)
     ends = zip([0, *steps], steps, strict=False)
-    lr = [float(time[a:b].mean()) if b > a else 0.0 for a, b in ends]
+    lr = [float(lr_of_update[start:end].mean()) if end > start else 0.0 for start, end in ends]
     return {"steps": steps, "lr": lr, "optimizer": updates}, notes
 
 
 def _interpolate(logged: Mapping[int, float], steps: Sequence[int]) -> np.ndarray:
-    """Interpolate logged numbers: return one at each update."""
-    index = sorted(logged)
-    return np.interp(np.arange(1, max(steps) + 1), index, [logged[step] for step in index])
+    """Return a number for each update up to the last of `steps`, from those logged by step."""
+    logged_steps = sorted(logged)
+    values = [logged[step] for step in logged_steps]
+    return np.interp(np.arange(1, max(steps) + 1), logged_steps, values)
 
 
 def _updates(
     folders: Sequence[Any], networks: Sequence[nn.Module]
 ) -> tuple[list[Update] | None, list[str]]:
-    """Read each optimiser's state; return None and a note where one is missing or unknown."""
-    missing = [f for f in folders if not (Path(f) / OPTIMIZER).is_file()]
+    """Return each folder's optimiser state; None and a note where one is missing or unknown."""
+    missing = [folder for folder in folders if not (Path(folder) / OPTIMIZER).is_file()]
     try:
         if not missing:
             pairs = zip(folders, networks, strict=True)
@@ -119,6 +122,7 @@ def _updates(
 
 
 def _trainer_state(folder: Any) -> dict[str, Any]:
+    """Return what a Trainer wrote in STATE; raise if there is none."""
     file = None
     if isinstance(folder, str | os.PathLike):
         file = Path(folder) / STATE
@@ -145,9 +149,7 @@ def learning_rates(checkpoints: Any) -> list[float]:
         logged = [e for e in state.get("log_history", []) if "learning_rate" in e]
         lrs = [e["learning_rate"] for e in logged if e.get("step", 0) <= last_step]
         if not lrs or not lrs[-1] > 0:
-            why = "was not logged"
-            if lrs:
-                why = "is 0"
+            why = "is 0" if lrs else "was not logged"
             raise SettingError(
                 f"lr='trainer' needs a positive learning rate; that of {_name(folder)} {why}. Give "
                 "lr=[...], one a checkpoint, or leave this one out; logging_steps= logs more."
@@ -157,20 +159,25 @@ def learning_rates(checkpoints: Any) -> list[float]:
 
 
 def _name(source: Any) -> str:
+    """Return words for a checkpoint in a message."""
     if isinstance(source, str | os.PathLike):
         return str(source)
     return f"a {type(source).__name__}"
 
 
 def _list_checkpoints(source: Any) -> list[Any]:
-    """List checkpoints one by one; a run's folder is its checkpoints, in the order of training."""
+    """Return a flat list of checkpoints; a run's folder gives its own, in the order of training."""
     if isinstance(source, nn.Module | Mapping):
         return [source]
     if isinstance(source, str | os.PathLike):
-        results = [p for p in Path(source).glob("checkpoint-*") if p.name[11:].isdigit()]
-        return sorted(results, key=lambda p: int(p.name[11:])) or [source]
+        numbers = {}
+        for path in Path(source).glob("checkpoint-*"):
+            number = path.name.removeprefix("checkpoint-")
+            if number.isdigit():
+                numbers[path] = int(number)
+        return sorted(numbers, key=numbers.__getitem__) or [source]
     if isinstance(source, Sequence):
-        return [inner for item in source for inner in _list_checkpoints(item)]
+        return [checkpoint for item in source for checkpoint in _list_checkpoints(item)]
     raise SettingError(
         "checkpoints must be networks, state dicts, or paths of files and folders; got "
         f"{source!r:.80}."
@@ -178,7 +185,8 @@ def _list_checkpoints(source: Any) -> list[Any]:
 
 
 def load_network(base: nn.Module, source: Any, notes: list[str]) -> nn.Module:
-    """Load weights into a copy of the base, noting which of a file's; return a network as it is."""
+    """Return a copy of the base with the source's weights; a source that is a network as it is."""
+    # notes: what the user should know of the file is appended.
     if isinstance(source, nn.Module):
         return source
     network = copy.deepcopy(unwrap(base))
@@ -212,6 +220,7 @@ def _load_folder(network: nn.Module, folder: Path) -> tuple[str, ...]:
 
 
 def _find_file(folder: Path, names: Sequence[str]) -> Path | None:
+    """Return the first of the files that is there."""
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
@@ -229,11 +238,13 @@ def _load_adapter(network: nn.Module, file: Path) -> None:
     peft: Any = importlib.import_module("peft")  # installed, since the model is peft's
     loaded = _tensors([file])
     expected = peft.get_peft_model_state_dict(network, save_embedding_layers=False)
-    errors = [name for name in expected.keys() ^ loaded.keys()]
-    errors += [n for n in expected.keys() & loaded.keys() if expected[n].shape != loaded[n].shape]
-    if errors:
+    mismatches = [name for name in expected.keys() ^ loaded.keys()]
+    for name in expected.keys() & loaded.keys():
+        if expected[name].shape != loaded[name].shape:
+            mismatches.append(name)
+    if mismatches:
         raise ModelError(
-            f"{file} must hold the model's adapter; {', '.join(sorted(errors)[:3])} differ. Make "
-            "the model with the same configuration."
+            f"{file} must hold the model's adapter; {', '.join(sorted(mismatches)[:3])} differ. "
+            "Make the model with the same configuration."
         )
     peft.set_peft_model_state_dict(network, loaded)

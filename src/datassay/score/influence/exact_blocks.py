@@ -6,23 +6,27 @@ from datassay.collect.gradients.blocks import Block
 from datassay.collect.loss import MOST_SUMMED
 from datassay.errors import SettingError
 from datassay.machine import available_memory
-from datassay.score.influence.block_basis import LARGEST_EXACT, LARGEST_SIDE, MOST_OPERATIONS
+from datassay.score.influence.block_basis import LARGEST_SIDE, Penalty
 
-# Of the mean eigenvalue, where a block is factored, and where it is exact with ENOUGH samples: best
-# for most networks on which settings were chosen (digits and Fashion-MNIST, 1000 samples,
-# `bench/attribution/halves.py`). Fewer samples are damped more, in proportion.
+# Blocks of up to this many weights are exact, the smallest first, as long as all of them together
+# take no more than so many operations, half a minute or so.
+LARGEST_EXACT = 4096
+MOST_OPERATIONS = 1e12
+# Damping, of the mean eigenvalue, where a block is factored, and where it is exact with ENOUGH
+# samples: best for most networks on which settings were chosen (digits and Fashion-MNIST, 1000
+# samples, `bench/attribution/halves.py`). Fewer samples are damped more, in proportion.
 FACTORED = 0.1
 EXACT = 1.0
 ENOUGH = 1000
 
 
 def auto_damping(n: int, *, is_exact: bool) -> float:
-    """Return a block's damping where the user gives none."""
-    # The share of its mean eigenvalue: 0.1 where it is factored, else max(1, 1000/n). Added to the
-    # Hessian of the summed loss the latter stays the same below 1000 samples, as a prior does. On
-    # seven sets of 120 to 800 samples (digits, wine, breast_cancer, synthetic; seeds of their own)
-    # it raised the linear datamodelling score by up to 0.12 and lowered it by 0.002 at most;
-    # language models of so few texts were not measured.
+    """Return a block's damping where the user gives none: a share of its mean eigenvalue."""
+    # 0.1 where it is factored, else max(1, 1000/n). Added to the Hessian of the summed loss the
+    # latter stays the same below 1000 samples, as a prior does. On seven sets of 120 to 800 samples
+    # (digits, wine, breast_cancer, synthetic; seeds of their own) it raised the linear
+    # datamodelling score by up to 0.12 and lowered it by 0.002 at most; language models of so few
+    # texts were not measured.
     if is_exact:
         return EXACT * max(1.0, ENOUGH / n)
     return FACTORED
@@ -31,41 +35,43 @@ def auto_damping(n: int, *, is_exact: bool) -> float:
 def exact_rule(
     curvature: str, n: int, blocks: list[Block], max_operations: float = MOST_OPERATIONS
 ) -> Callable[[Block], bool]:
-    """Return the rule that says which Hessians are exact; "auto": within a number of operations."""
+    """Return a function from a block to whether its Hessian is exact."""
+    # "auto": the smallest blocks are, as many as `max_operations` allow for n samples.
     if curvature == "blocks":
         return lambda block: True
     if curvature == "ekfac":
         return lambda block: False
-    names = set()
+    exact_names = set()
     budget = max_operations
     for block in sorted(blocks, key=lambda b: b.size):
         budget -= 2.0 * n * MOST_SUMMED * block.size**2 + 3.0 * block.size**3
         if block.size > LARGEST_EXACT or budget < 0:
             break
-        names.add(block.name)
-    return lambda block: block.name in names
+        exact_names.add(block.name)
+    return lambda block: block.name in exact_names
 
 
 def penalties(
     blocks: list[Block],
     n: int,
-    exact: Callable[[Block], bool],
+    is_exact: Callable[[Block], bool],
     damping: float | str,
     weight_decay: float,
-) -> dict[str, tuple[float, float]]:
-    """Return block → damping relative to its mean eigenvalue, and absolute weight decay."""
-    shares = {
-        b.name: auto_damping(n, is_exact=exact(b)) if damping == "auto" else float(damping)
-        for b in blocks
-    }
-    return {name: (share, float(weight_decay)) for name, share in shares.items()}
+) -> dict[str, Penalty]:
+    """Return what is added to each block's eigenvalues, by block's name; n: samples."""
+    results = {}
+    for block in blocks:
+        is_auto = damping == "auto"
+        share = auto_damping(n, is_exact=is_exact(block)) if is_auto else float(damping)
+        results[block.name] = Penalty(share, float(weight_decay))
+    return results
 
 
-def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:
+def curvature_bytes(blocks: list[Block], is_exact: Callable[[Block], bool]) -> int:
     """Return the bytes that the blocks' Hessians take at most: float64 while they are fitted."""
     total = 0
     for block in blocks:
-        if exact(block):
+        if is_exact(block):  # three float64 matrices at once
             total += 3 * 8 * block.size**2
         else:
             sides = [side for side in block.shape if side <= LARGEST_SIDE]
@@ -73,12 +79,12 @@ def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:
     return total
 
 
-def check_curvature_memory(blocks: list[Block], exact: Callable[[Block], bool]) -> None:
+def check_curvature_memory(blocks: list[Block], is_exact: Callable[[Block], bool]) -> None:
     """Raise if the blocks' Hessians do not fit in memory."""
-    needed = curvature_bytes(blocks, exact)
+    needed = curvature_bytes(blocks, is_exact)
     available = available_memory()
     if needed > available:
-        largest = max(blocks, key=lambda b: curvature_bytes([b], exact))
+        largest = max(blocks, key=lambda b: curvature_bytes([b], is_exact))
         raise SettingError(
             f"the curvature must fit in memory: it needs {needed / 1e9:.1f} GB and "
             f"{available / 1e9:.1f} GB are free; the largest block is {largest.name!r} with "

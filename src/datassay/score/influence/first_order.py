@@ -8,6 +8,7 @@ and one a query; nothing of size n × n beyond the effects asked for.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,7 @@ class Measure:
             return values
         if self.name == "loss":
             return self.objective.losses(model, batch)
-        outputs = outputs_of(model, batch)
-        targets = self.objective.targets(batch)
-        f, y = self.objective.align(
-            outputs, self._stand_in(outputs) if targets is None else targets
-        )
+        f, y = self._outputs_and_targets(model, batch)
         kind = self.objective.kind
         is_of_values = kind.compares == "values"
         k = f.shape[-1]
@@ -72,29 +69,35 @@ class Measure:
                 f"measure={self.name!r} needs one class per sample; these have several labels. Use "
                 "'loss'."
             )
-        soft = y.is_floating_point()
-        if self.name == "margin" and soft and kind.has_one_class and k > 1:
+        are_numbers = y.is_floating_point()  # values, or probabilities of classes
+        if self.name == "margin" and are_numbers and kind.has_one_class and k > 1:
             raise SettingError(
                 "measure='margin' needs one class per sample; these have probabilities of classes. "
                 "Use 'loss'."
             )
-        classes = not soft or not is_of_values or is_one_hot(y)
-        if soft:
+        is_class = not are_numbers or not is_of_values or is_one_hot(y)
+        if are_numbers:
             counts = torch.ones_like(f[..., 0])
-            coded = y.flatten(0, 1)
+            encoded = y.flatten(0, 1)
         else:
             counts = (y != IGNORED).to(f)
-            coded = _encode(y.flatten(), k)
+            encoded = _encode(y.flatten(), k)
         flat = f.flatten(0, 1)
-        loss_name = "cross_entropy"
-        if is_of_values:
-            loss_name = "mse"
+        loss_name = "mse" if is_of_values else "cross_entropy"
         deciding = self._deciding_outputs(batch, flat)
-        values = outcome(self.name, loss_name, deciding, coded, is_classification=classes)(flat)
-        return (values.view(counts.shape) * counts).sum(1)
+        measure = outcome(self.name, loss_name, deciding, encoded, is_classification=is_class)
+        return (measure(flat).view(counts.shape) * counts).sum(1)
+
+    def _outputs_and_targets(self, model: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return aligned outputs, [b, places, k], and targets, [b, places] or of that shape."""
+        outputs = outputs_of(model, batch)
+        targets = self.objective.targets(batch)
+        if targets is None:
+            targets = self._stand_in(outputs)
+        return self.objective.align(outputs, targets)
 
     def _stand_in(self, outputs: Tensor) -> Tensor:
-        """Return targets for queries without any, whose outputs can be asked for all the same."""
+        """Return targets of 0 for queries without any; raise if the measure depends on them."""
         if self.name != "output":
             raise SettingError(
                 f"measure={self.name!r} needs the queries' targets. Give them, or take 'output'."
@@ -108,35 +111,29 @@ class Measure:
             return torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
         return torch.zeros_like(outputs)
 
-    def _deciding_outputs(self, batch: Any, flat: Tensor) -> Tensor:
-        """Return the outputs that decide the predicted class."""
-        if len(self.deciders) < 2 or self.name != "output":
-            if not self.deciders:
-                return flat.detach()
-            return self._outputs(self.deciders[0], batch)
-        return torch.stack([self._outputs(model, batch) for model in self.deciders]).mean(0)
-
-    def _outputs(self, model: nn.Module, batch: Any) -> Tensor:
+    def _deciding_outputs(self, batch: Any, own_outputs: Tensor) -> Tensor:
+        """Return the outputs that decide the predicted class, like `own_outputs`, [b places, k]."""
+        if not self.deciders:
+            return own_outputs.detach()
+        deciders = self.deciders
+        if self.name != "output":
+            deciders = deciders[:1]
         with torch.no_grad():
-            outputs = outputs_of(model, batch)
-            targets = self.objective.targets(batch)
-            if targets is None:
-                y = self._stand_in(outputs)
-            else:
-                y = targets
-            return self.objective.align(outputs, y)[0].flatten(0, 1)
+            outputs = [self._outputs_and_targets(model, batch)[0] for model in deciders]
+        return torch.stack(outputs).mean(0).flatten(0, 1)
 
 
 def _encode(y: Tensor, k: int) -> Tensor:
-    """Encode labels as one-hot, or as {0, 1} of one output."""
+    """Return labels as one-hot rows, [n, k]; of one output as 0 or 1."""
     if k == 1:
         return (y == 1).double()[:, None]
     return (y[:, None] == torch.arange(k).to(y)).double()  # one_hot cannot be vectorised
 
 
 def measure_of(measure: Any, loss: Objective, *, has_several: bool = False) -> Measure:
-    """Return the measure with a name, or the user's own function as a measure."""
-    loss = replace(loss, temperature=1.0)  # a query's loss is what it is
+    """Return the measure of a name, or of the user's function."""
+    # "output" becomes "loss" where no output is the one: `has_several`, or a loss of the user's.
+    loss = replace(loss, temperature=1.0)  # a query's own loss is not softened
     if callable(measure):
         function: Any = measure
         return Measure("custom", loss, function)
@@ -157,7 +154,7 @@ def measure_of(measure: Any, loss: Objective, *, has_several: bool = False) -> M
 
 @dataclass(slots=True)
 class Directions:
-    """Queries' gradients times P, in each block's basis.
+    """Queries' gradients ∇m times P, in each block's basis.
 
     Attributes:
         values: [m], the measure of each query.
@@ -171,32 +168,28 @@ class Directions:
 def directions(
     network: TrainedNetwork, bases: dict[str, BlockBasis], queries: Iterable[Any], measure: Measure
 ) -> Directions:
-    """Compute the derivatives of the queries' measure, in the blocks' bases."""
+    """Return the queries' measures and directions, those of the tokens of a query together."""
     values: list[Tensor] = []
     pieces: dict[str, list[tuple[Tensor, Tensor | None]]] = {name: [] for name in bases}
     for batch in queries:
         check_classes(network.loss, network.loss.targets(batch), network.n_outputs)
         batch = to_model(batch, network.model)
-        tokens: list[Tensor] = []
-        grads = network.per_sample.gradients(measure, batch, lambda v, s=tokens: each_token(v, s))
-        per_token = list(grads)
-        measured = tokens[0]
+        collected: list[Tensor] = []  # `each_token` appends the batch's values
+        split = partial(each_token, collected=collected)
+        by_token = list(network.per_sample.gradients(measure, batch, split))
+        measured = collected[0]
         values.append(measured.double().flatten().cpu())
         for name, basis in bases.items():
-            turned = [basis.coordinates(g[name]) for g in per_token if name in g]
-            if not turned:
-                pieces[name].append((
-                    torch.zeros(measured.numel(), 0).to(measured),
-                    measured.new_zeros(0).long(),
-                ))
+            rotated = [basis.coordinates(grads[name]) for grads in by_token if name in grads]
+            if not rotated:  # the batch does not use the block: coordinates of no row
+                no_coords = torch.zeros(measured.numel(), 0).to(measured)
+                pieces[name].append((no_coords, measured.new_zeros(0).long()))
                 continue
-            rows = turned[0][1]
-            # Tokens of a query together.
-            stacked = torch.stack([coords for coords, _ in turned], 1).flatten(0, 1)
-            pieces[name].append((stacked * basis.inverse(rows).to(stacked), rows))
-    return Directions(
-        torch.cat(values), {n: _join(p, bases[n].block.shape) for n, p in pieces.items()}
-    )
+            _, rows = rotated[0]
+            coords = torch.stack([coords for coords, _ in rotated], 1).flatten(0, 1)
+            pieces[name].append((coords * basis.inverse(rows).to(coords), rows))
+    by_block = {name: _join(batches, bases[name].block.shape) for name, batches in pieces.items()}
+    return Directions(torch.cat(values), by_block)
 
 
 def each_token(values: Tensor, collected: list[Tensor]) -> list[Tensor]:
@@ -211,7 +204,8 @@ def each_token(values: Tensor, collected: list[Tensor]) -> list[Tensor]:
 def _join(
     pieces: list[tuple[Tensor, Tensor | None]], shape: tuple[int, int]
 ) -> tuple[Tensor, Tensor | None]:
-    """Join batches' [m, rows · columns]; return them and the rows that any uses, None: all."""
+    """Return batches' coordinates joined, [m, rows · columns], and the rows that any batch uses."""
+    # 0 in the rows that a batch does not use. None: all rows.
     if all(rows is None for _, rows in pieces):
         return torch.cat([values for values, _ in pieces]), None
     all_rows = torch.cat([
@@ -219,11 +213,10 @@ def _join(
     ]).unique()
     device = pieces[0][0].device
     padded = [p.new_zeros(len(p), len(all_rows), shape[1]) for p, _ in pieces]
-    for out, (values, rows) in zip(padded, pieces, strict=True):
-        index = all_rows
-        if rows is not None:
-            index = rows.cpu()
-        out[:, torch.searchsorted(all_rows, index)] = values.view(len(values), len(index), shape[1])
+    for target, (values, used_rows) in zip(padded, pieces, strict=True):
+        rows = used_rows.cpu() if used_rows is not None else all_rows
+        positions = torch.searchsorted(all_rows, rows)
+        target[:, positions] = values.view(len(values), len(rows), shape[1])
     return torch.cat(padded).flatten(1), all_rows.to(device)
 
 
@@ -234,7 +227,8 @@ def removal_effects(
     scale: float,
     step: str = "remove samples",
 ) -> Iterator[Effects]:
-    """Yield each sample's effects on each query, in chunks; scale: 1/n, or a step's size."""
+    """Yield each sample's effects on each query, in chunks, and its self-influence."""
+    # scale: factor of all effects, 1/n or a step size.
     start = 0
     m = len(towards.values)
     samples = coalesce(network.removed, network.train)
@@ -248,25 +242,25 @@ def removal_effects(
                 self_effect += _length(basis, coords, rows)
         for basis, coords, rows in gradient_coordinates(bases, own_grads or {}):
             self_effect += _length(basis, coords, rows)
-        drawn = weights_at(samples, start, size) * scale  # a sample drawn twice weighs two
+        weights = weights_at(samples, start, size) * scale  # a sample drawn twice weighs two
         yield Effects(
             start=start,
-            effect=effect.cpu() * drawn[:, None],
+            effect=effect.cpu() * weights[:, None],
             prediction=None,
             weight=None,
-            own_effect=self_effect.cpu() * drawn,
+            own_effect=self_effect.cpu() * weights,
         )
         start += size
         network.progress(step, start, network.n)
 
 
 def _length(basis: BlockBasis, coords: Tensor, rows: Tensor | None) -> Float[Tensor, " b"]:
-    """Return gᵀ P g of each gradient."""
+    """Return one block's part of gᵀ P g of each gradient g; `coords` are those of g."""
     return (coords.square() @ basis.inverse(rows).to(coords)).double()
 
 
 def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
-    """Sum effects in several networks over the same chunks, each weighted by `share`."""
+    """Yield chunks of effects summed over networks, whose streams have the same chunks, × share."""
     names = ("effect", "prediction", "weight", "own_effect")
     for parts in zip(*streams, strict=True):
         if len({(p.start, len(p.effect)) for p in parts}) > 1:
@@ -282,22 +276,20 @@ def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[
 def _products(
     coords: Tensor, rows: Tensor | None, matrix: Tensor, q_rows: Tensor | None, columns: int
 ) -> Float[Tensor, "b m"]:
-    """Return inner products over the rows that samples and queries both have."""
+    """Return inner products of samples' and queries' coordinates over the rows that both have."""
+    # `rows` are those of `coords`, `q_rows` those of `matrix`, rising; None: all. A row has
+    # `columns` coordinates.
     if q_rows is None and rows is None:
         return coords @ matrix.T
     if not matrix.shape[1]:
         return coords.new_zeros(len(coords), len(matrix))
     n_rows = coords.shape[1] // columns
-    if rows is None:
-        own_rows = torch.arange(n_rows, device=coords.device)
-    else:
-        own_rows = rows
-    every_row = torch.arange(matrix.shape[1] // columns, device=coords.device)
-    other_rows = coalesce(q_rows, every_row)
-    shared = torch.isin(own_rows, other_rows)
-    indices = torch.searchsorted(other_rows, own_rows[shared])
-    shared_coords = coords.view(len(coords), n_rows, columns)[:, shared].flatten(1)
-    return shared_coords @ matrix.view(len(matrix), -1, columns)[:, indices].flatten(1).T
+    rows = coalesce(rows, torch.arange(n_rows, device=coords.device))
+    q_rows = coalesce(q_rows, torch.arange(matrix.shape[1] // columns, device=coords.device))
+    is_shared = torch.isin(rows, q_rows)
+    q_positions = torch.searchsorted(q_rows, rows[is_shared])
+    shared_coords = coords.view(len(coords), n_rows, columns)[:, is_shared].flatten(1)
+    return shared_coords @ matrix.view(len(matrix), -1, columns)[:, q_positions].flatten(1).T
 
 
 def too_far(result: Attribution) -> list[str]:

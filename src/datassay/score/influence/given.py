@@ -21,9 +21,10 @@ from datassay.models.user_code import user_code
 from datassay.score.influence.trained_network import TrainedNetwork
 
 # Training samples that are predicted to see whether labels are what the network has learnt.
-ASKED, FEWEST = 64, 50
+N_PREDICTED = 64
+FEWEST = 50
 DOUBT = "the network predicts the given label of"  # how that warning begins
-AS_IT_IS = "as it is"  # of a column that needs no preparation
+AS_IT_IS = "as it is"  # treatment of a column that needs no preparation
 
 
 def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read, Read | None]:
@@ -51,16 +52,16 @@ def query_set(
     *,
     queries: bool = True,
 ) -> Read:
-    """Read queries, with their labels coded as the training samples' are."""
+    """Read queries, with their labels coded as those of `reference`, the training samples."""
     coding = replace(coding, is_training=False)
-    result = samples_or_batches(val, name, reference, coding, queries=queries)
-    if not isinstance(result, SampleSet):
-        return result
-    if result is not val and result.preparation is not None:
-        _check_prepared(result, reference, name)
+    samples = samples_or_batches(val, name, reference, coding, queries=queries)
+    if not isinstance(samples, SampleSet):
+        return samples
+    if samples is not val and samples.preparation is not None:
+        _check_prepared(samples, reference, name)
     if reference is not None:
-        return recode_like(result, reference)
-    return _index_labels(result, coding, beside_loader=True)
+        return recode_like(samples, reference)
+    return _index_labels(samples, coding, beside_loader=True)
 
 
 def _check_prepared(samples: SampleSet, reference: SampleSet | None, name: str) -> None:
@@ -68,34 +69,42 @@ def _check_prepared(samples: SampleSet, reference: SampleSet | None, name: str) 
     if reference is not None and reference.preparation is not None:
         return
     assert samples.preparation is not None
-    changed = [c.name for c in samples.preparation.columns if c.treatment != AS_IT_IS]
-    if changed:
+    prepared = [c.name for c in samples.preparation.columns if c.treatment != AS_IT_IS]
+    if prepared:
         raise DataError(
             f"{name} must be prepared as the training samples were; nothing here says how columns "
-            f"such as {changed[0]!r} were made numbers of. Pass arrays, or both as data frames."
+            f"such as {prepared[0]!r} were made numbers of. Pass arrays, or both as data frames."
         )
 
 
 def _index_labels(samples: SampleSet, coding: Coding, *, beside_loader: bool = False) -> SampleSet:
-    if not samples.is_classification or len(shape := coding.shape(samples.x[:1])) != 2:
+    """Return samples with labels as indices of outputs [n, k]; as they are for other outputs."""
+    if not samples.is_classification:
+        return samples
+    shape = coding.shape(samples.x[:1])
+    if len(shape) != 2:
         return samples
     return recode_for_outputs(samples, shape[1], beside_loader=beside_loader, is_own=coding.is_own)
 
 
 def label_doubts(network: TrainedNetwork) -> list[str]:
     """Return a warning where the network predicts few given labels, no more than by chance."""
-    k, samples = network.n_outputs, network.train
+    k = network.n_outputs
+    samples = network.train
     if k is None or samples.subset is None or network.n < FEWEST:
         return []
-    positions = np.unique(np.linspace(0, network.n - 1, ASKED).astype(int)).tolist()
-    n_right = total = 0
-    for _, batch in samples if samples.streamed else samples.subset(positions):
+    if not samples.streamed:  # of a stream the first samples are predicted
+        positions = np.linspace(0, network.n - 1, N_PREDICTED).astype(int)
+        samples = samples.subset(np.unique(positions).tolist())
+    n_right = 0
+    total = 0
+    for _, batch in samples:
         with torch.no_grad():
             inputs = to_model(batch, network.model)
             f, y = network.loss.align(
                 outputs_of(network.model, inputs), network.loss.targets(inputs)
             )
-        if f.shape[1] > 1 or y.is_floating_point():
+        if f.shape[1] > 1 or y.is_floating_point():  # several labels, or probabilities
             return []
         if k == 1:
             predicted = (f[..., 0] > 0).long()
@@ -103,10 +112,12 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
             predicted = f.argmax(-1)
         n_right += int((predicted == y).sum())
         total += int((y != IGNORED).sum())
-        if total >= ASKED:  # the first of a stream
+        if total >= N_PREDICTED:
             break
-    chance = total / max(k, 2)
-    if n_right > chance + (chance * (1 - 1 / max(k, 2))) ** 0.5:
+    n_classes = max(k, 2)
+    chance = total / n_classes
+    deviation = (chance * (1 - 1 / n_classes)) ** 0.5
+    if n_right > chance + deviation:
         return []
     return [
         f"{DOUBT} {n_right} of {total} training samples, no more "
@@ -116,7 +127,7 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
 
 
 def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:
-    """Return a function for the shape of outputs: it runs a copy of the network when called."""
+    """Return a function from inputs to the shape of outputs; it runs a copy of the network."""
 
     @lru_cache(maxsize=1)
     def copy_model() -> nn.Module:

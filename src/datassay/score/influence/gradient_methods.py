@@ -16,7 +16,6 @@ from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
-from datassay.optional import coalesce
 from datassay.score.effects import Attribution, TopEffects, gather
 from datassay.score.influence.block_basis import BlockBasis, block_bases
 from datassay.score.influence.exact_blocks import check_curvature_memory, exact_rule, penalties
@@ -52,39 +51,36 @@ from datassay.train.retrain import check_removed
 # Values of the queries' gradients that are held at once, 1 GiB in float32.
 QUERY_VALUES = 2**28
 
+# Method of `influence` that goes along a training run → function from its settings to the segments.
+TAKES_CHECKPOINTS = {"tracin": tracin_settings, "segments": segment_settings}
+
 
 def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     """Compute effects from gradients alone, averaged over networks; add TracIn's checkpoints."""
     models, name = prepare(request, train, val)
     network = models[0].network
-    if val is None:
-        queries = network.train
-    else:
-        queries = queries_of(network, val)
+    queries = network.train if val is None else queries_of(network, val)
     network.warnings.extend(queries.warnings)
-    indices = None
-    if request.removed is not None:
-        indices = np.array(check_removed(request.removed, network.n))
     samples = network.removed or network.train
-    if samples.ids is None:
-        ids = np.concatenate([ids for ids, _ in samples])
-    else:
-        ids = samples.ids
+    ids = samples.ids
+    if ids is None:
+        ids = np.concatenate([batch_ids for batch_ids, _ in samples])
     own_idx = None
     if val is None:
-        own_idx = coalesce(indices, np.arange(len(ids)))
+        own_idx = np.arange(len(ids))
+        if request.removed is not None:
+            own_idx = np.array(check_removed(request.removed, network.n))
     adds = request.method in TAKES_CHECKPOINTS
     return attribute(models, queries, ids, method=name, top=request.top, own_idx=own_idx, adds=adds)
 
 
 def queries_of(network: TrainedNetwork, queries: Any, name: str = "val") -> Batches:
     """Split queries into batches as the network takes them."""
-    if isinstance(queries, Unlabelled):
-        samples = queries.samples
-    else:
-        samples = queries
-    integers = isinstance(samples, SampleSet) and takes_integers(network.model, samples.x[:1])
-    return batches(queries, network.pass_size, name, integers=integers)
+    samples = queries.samples if isinstance(queries, Unlabelled) else queries
+    takes_whole_numbers = isinstance(samples, SampleSet) and takes_integers(
+        network.model, samples.x[:1]
+    )
+    return batches(queries, network.pass_size, name, integers=takes_whole_numbers)
 
 
 def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> None:
@@ -106,15 +102,16 @@ def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> No
 
 
 def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Prepared], str]:
-    """Prepare a request's networks for turning gradients into effects; name the method."""
+    """Return a request's networks with what turns gradients into effects, and the method's name."""
     adds = request.method in TAKES_CHECKPOINTS
     run: list[TrainingSegment] = []
+    models = request.models
     if adds:
         run = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
-    models = [segment.network for segment in run] if adds else request.models
+        models = [segment.network for segment in run]
     networks: list[TrainedNetwork] = []
     for i, model in enumerate(models):
-        direct = networks[0].per_sample.direct if networks else None  # one's blocks are all's
+        direct = networks[0].per_sample.direct if networks else None  # all have the first's blocks
         networks.append(_prepare_network(request, model, train, i, len(models), direct))
     networks[0].warnings.extend((*request.notes, *label_doubts(networks[0])))
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
@@ -127,27 +124,34 @@ def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Pre
     ]
     if queries is not None:
         check_queries(networks[0], queries, measures[0])
-    pairs = list(zip(networks, measures, strict=True))
+    prepared: list[Prepared] = []
     if request.method == "segments":
-        fits = [
-            with_curvature(n, m, request, index, segment.of_loss(request.unit))
-            for index, ((n, m), segment) in enumerate(zip(pairs, run, strict=True))
-        ]
-        return fits, f"segments{run_name(run)}{temperatures(networks[0])}"
+        for i, segment in enumerate(run):
+            segment = segment.of_loss(request.unit)
+            prepared.append(with_curvature(networks[i], measures[i], request, i, segment))
+        return prepared, f"segments{run_name(run)}{temperatures(networks[0])}"
     if adds:
-        fits = [with_steps(n, m, segment) for (n, m), segment in zip(pairs, run, strict=True)]
-        return fits, f"tracin{run_name(run)}"
-    fits = [with_curvature(n, m, request, position) for position, (n, m) in enumerate(pairs)]
-    kind = "blocks" if request.curvature == "auto" else request.curvature
-    share = ""
+        for i, segment in enumerate(run):
+            prepared.append(with_steps(networks[i], measures[i], segment))
+        return prepared, f"tracin{run_name(run)}"
+    for i, network in enumerate(networks):
+        prepared.append(with_curvature(network, measures[i], request, i))
+    return prepared, f"gauss_newton by {_curvature_name(request, prepared, reason)}"
+
+
+def _curvature_name(request: Request, prepared: list[Prepared], reason: str) -> str:
+    """Return words for curvature, damping with the reason for it, and temperature."""
+    curvature = "blocks" if request.curvature == "auto" else request.curvature
+    damping = ""
     if not isinstance(request.damping, str):
-        share = f", damping {request.damping:g}{reason}"
-    share += added_damping([0.0 if fit.training is None else fit.training.damping for fit in fits])
-    return fits, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
+        damping = f", damping {request.damping:g}{reason}"
+    damping += added_damping([p.training.damping if p.training else 0.0 for p in prepared])
+    return f"{curvature}{damping}{temperatures(prepared[0].network)}"
 
 
 def _with_choice(request: Request, networks: list[TrainedNetwork]) -> tuple[Request, str]:
-    """Set damping and temperature where they are chosen; say why. All networks have the first's."""
+    """Return the request with damping as chosen by the first network, and words that say why."""
+    # Sets the chosen temperature in all networks. Where nothing is to be chosen all stays as it is.
     if request.damping != "auto" or request.method != "gauss_newton":
         return request, ""
     choice = choose(networks[0], request.curvature, request.weight_decay, request.seed)
@@ -163,7 +167,7 @@ def _with_choice(request: Request, networks: list[TrainedNetwork]) -> tuple[Requ
 def _deciders(
     request: Request, networks: list[TrainedNetwork], train: Any
 ) -> tuple[nn.Module, ...]:
-    """Return the networks whose mean output decides the class of "output"; empty: each its own."""
+    """Return the `deciders` of a request's `Measure`."""
     if len(networks) == 1:
         return ()
     if request.method == "segments":
@@ -181,6 +185,7 @@ def _prepare_network(
     n: int,
     direct: frozenset[str] | None = None,
 ) -> TrainedNetwork:
+    """Return the index-th of n networks with its samples and loss, as the request has it."""
     network = trained_network(
         model,
         train,
@@ -200,10 +205,6 @@ def _prepare_network(
     return network
 
 
-# Methods that go along a training run: settings to its parts.
-TAKES_CHECKPOINTS = {"tracin": tracin_settings, "segments": segment_settings}
-
-
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """One network with what turns its gradients into effects.
@@ -212,9 +213,9 @@ class Prepared:
         network: at its weights.
         bases: of its blocks.
         measure: of the queries.
-        scale: 1/n, or a step size.
+        scale: factor of effects: 1/n, or TracIn's step size.
         time: t of a segment of the training run; None: there are none.
-        training: what it had left to learn, where damping follows that.
+        training: what it had left to learn, where damping follows that; else None.
     """
 
     network: TrainedNetwork
@@ -232,27 +233,27 @@ def with_curvature(
     index: int,
     segment: TrainingSegment | None = None,
 ) -> Prepared:
-    """Fit a network's Hessian by blocks; in a segment of a run "auto" damping is 0."""
+    """Fit the index-th network's Hessian by blocks; in a segment of a run "auto" damping is 0."""
     seed = request.seed + index
     blocks = network.per_sample.blocks
     decay = request.weight_decay
-    exact = exact_rule(request.curvature, network.n, blocks)
-    check_curvature_memory(blocks, exact)
+    is_exact = exact_rule(request.curvature, network.n, blocks)
+    check_curvature_memory(blocks, is_exact)
     metrics = {}
     damping = request.damping
-    if segment is not None:
-        metrics = segment.metrics(blocks, float(decay))
-        if damping == "auto":
-            damping = 0.0
     training = None
     if segment is None:
         training = left_to_learn(network, damping)
+    else:
+        metrics = segment.metrics(blocks, float(decay))
+        if damping == "auto":
+            damping = 0.0
     bases = block_bases(
         blocks,
         lambda: network.roots(seed, "fit the curvature"),
         network.n,
-        penalties(blocks, network.n, exact, damping, 0.0 if metrics else decay),
-        exact=exact,
+        penalties(blocks, network.n, is_exact, damping, 0.0 if metrics else decay),
+        is_exact=is_exact,
         spectral=segment is not None,
         dtype=network.dtype,
         metrics=metrics,
@@ -268,12 +269,10 @@ def with_steps(network: TrainedNetwork, measure: Measure, segment: TrainingSegme
     """Prepare a network for gradient steps instead of curvature, as TracIn takes them."""
     metrics = segment.metrics(network.per_sample.blocks)
     bases = {}
-    for b in network.per_sample.blocks:
-        ones = torch.ones(b.shape, dtype=torch.float64, device=network.device)
-        steps = None
-        if metrics:
-            steps = metrics[b.name].steps.to(network.device)
-        bases[b.name] = BlockBasis(b, None, None, None, ones, response=steps)
+    for block in network.per_sample.blocks:
+        ones = torch.ones(block.shape, dtype=torch.float64, device=network.device)
+        steps = metrics[block.name].steps.to(network.device) if metrics else None
+        bases[block.name] = BlockBasis(block, None, None, None, ones, response=steps)
     return Prepared(network, bases, measure, segment.time)
 
 
@@ -288,23 +287,25 @@ def attribute(
     adds: bool = False,
 ) -> Attribution:
     """Compute effects averaged over networks (or added over checkpoints), by groups of queries."""
+    # ids: of the removed samples. own_idx: their positions among the queries, where these are the
+    # training samples; None: they are others.
     share = 1.0 if adds else 1 / len(models)
-    parts = []
-    for indices, towards in towards_queries(models, queries):
-        values = torch.stack([d.values for d in towards]).mean(0)
-        # Self-influence is that of the first group.
-        networks = [replace(p.network, own_loss=None) if parts else p.network for p in models]
-        streams = [
-            removal_effects(network, p.bases, d, p.scale)
-            for network, p, d in zip(networks, models, towards, strict=True)
-        ]
-        mine = None
-        if own_idx is not None and len(values) == len(indices):  # no tokens
-            mine = np.where(np.isin(own_idx, indices), own_idx - indices[0], -1)
+    groups: list[Attribution] = []
+    for indices, group_directions in towards_queries(models, queries):
+        values = torch.stack([d.values for d in group_directions]).mean(0)
+        streams = []
+        for prepared, towards in zip(models, group_directions, strict=True):
+            network = prepared.network
+            if groups:  # self-influence was computed with the first group
+                network = replace(network, own_loss=None)
+            streams.append(removal_effects(network, prepared.bases, towards, prepared.scale))
+        own_columns = None
+        if own_idx is not None and len(values) == len(indices):  # one column per query, not token
+            own_columns = np.where(np.isin(own_idx, indices), own_idx - indices[0], -1)
+        effects = average_effects(streams, share)
         name = models[0].measure.name
-        outcome = gather(average_effects(streams, share), values, name, ids, method, top, mine)
-        parts.append(outcome)
-    result = _join_groups(parts)
+        groups.append(gather(effects, values, name, ids, method, top, own_columns))
+    result = _join_groups(groups)
     warnings = dict.fromkeys(w for p in models for w in p.network.warnings)
     kind = models[0].network.loss.kind
     if kind.has_one_class and not kind.is_of_tokens and method != "tracin":
@@ -315,28 +316,30 @@ def attribute(
 def towards_queries(
     models: Sequence[Prepared], queries: Batches
 ) -> Iterator[tuple[np.ndarray, list[Directions]]]:
-    """Yield positions of as many queries as memory allows, and each network's directions."""
-    size = sum(block.size for block in models[0].network.per_sample.blocks)
-    timed = [(p.network, p.bases, p.measure, p.time) for p in models if p.time is not None]
-    for group, indices in group_batches(queries, max(1, QUERY_VALUES // size // len(models))):
-        if timed:
-            yield indices, carry_back(timed, group)
+    """Yield queries' positions and each network's directions, in groups that fit in memory."""
+    n_weights = sum(block.size for block in models[0].network.per_sample.blocks)
+    segments = [(p.network, p.bases, p.measure, p.time) for p in models if p.time is not None]
+    for group, indices in group_batches(queries, max(1, QUERY_VALUES // n_weights // len(models))):
+        if segments:
+            yield indices, carry_back(segments, group)
         else:
             yield indices, [directions(p.network, p.bases, group, p.measure) for p in models]
 
 
-def _join_groups(parts: list[Attribution]) -> Attribution:
-    """Join the results of groups of queries in one."""
-    merged = parts[0]
-    if len(parts) == 1:
-        return merged
-    effects = [p.effect for p in parts if p.effect is not None]
+def _join_groups(groups: list[Attribution]) -> Attribution:
+    """Return one result of all queries, from those of groups of them."""
+    if len(groups) == 1:
+        return groups[0]
+    effect = None
+    effects = [group.effect for group in groups if group.effect is not None]
+    if len(effects) == len(groups):
+        effect = np.concatenate(effects, 1)
     names = [field.name for field in fields(TopEffects)]
-    top = {name: np.concatenate([getattr(p.top, name) for p in parts]) for name in names}
+    top = {name: np.concatenate([getattr(group.top, name) for group in groups]) for name in names}
     return replace(
-        merged,
-        effect=np.concatenate(effects, 1) if len(effects) == len(parts) else None,
+        groups[0],
+        effect=effect,
         top=TopEffects(**top),
-        total=np.sum([p.total for p in parts], axis=0),
-        outcome=np.concatenate([p.outcome for p in parts]),
+        total=np.sum([group.total for group in groups], axis=0),
+        outcome=np.concatenate([group.outcome for group in groups]),
     )

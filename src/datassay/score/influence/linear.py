@@ -121,9 +121,10 @@ def linear_influence(
     partners = np.sort(np.random.default_rng(seed).permutation(n)[:n_partners])
     minimum = _Minimum(lin, ridge, torch.as_tensor(partners), progress)
     sums = _Sums(n, len(partners))
-    parts = list(panels(n, minimum.values_each))
-    for panel, moments in zip(parts, lin.engine.map(_Minimum.moments, minimum, parts), strict=True):
-        sums.add(panel, *moments)
+    all_panels = list(panels(n, minimum.values_each))
+    results = lin.engine.map(_Minimum.moments, minimum, all_panels)
+    for panel, panel_sums in zip(all_panels, results, strict=True):
+        sums.add(panel, *panel_sums)
         progress("influence on others", panel.stop, n)
     return sums.result(ridge, lin.ids)
 
@@ -131,36 +132,40 @@ def linear_influence(
 class _Minimum:
     """The ridge fit, and X between its samples and the partners, a panel at a time.
 
+    A sample has b rows in the eigenbasis Q of the kernel, ℓ its eigenvalues, and c outputs a row.
     X(z, z′) = −n (u_z · u_z′)(v_z · v_z′) with scaled = rows √(metric / (ℓ + λ)). Outputs that
     share a row (b = 1): u = scaled, v = e. A row per output (c = 1): u = Σ_b e_b scaled_b, v = 1.
 
     Where the fit is near the labels (λ below every eigenvalue of a whole basis Q), u · u′ and f − y
-    are small differences of large numbers. There QQᵀ = I gives them from the remainder:
-    H = I − R, R = Q λ/(ℓ + λ) Qᵀ, e = −R r, with scaled = rows √(λ / (ℓ + λ)) and other signs.
+    are small differences of large numbers. There QQᵀ = I gives them from the remainder: with the
+    residual r = y − f₀, the fit's H = I − R, R = Q λ/(ℓ + λ) Qᵀ, and e = −R r. Then
+    scaled = rows √(λ / (ℓ + λ)), and X has the other sign, less n ‖e‖² on the diagonal.
     """
 
     def __init__(self, lin: Linearization, ridge: float, partners: Tensor, progress: Progress):
         basis = eigenbasis(lin, progress)
         self._basis = basis.sent
         self._residual = lin.residual
-        self._drawn = partners
-        weights = basis.project(self._residual) / (basis.eigenvalues + ridge)[:, None]  # [p, c]
+        self._partner_idx = partners
+        damped = basis.eigenvalues + ridge
+        weights = basis.project(self._residual) / damped[:, None]  # [p, c]
         self._is_near = basis.complete and float(basis.eigenvalues[0]) > ridge
-        self._weights = (-ridge if self._is_near else basis.metric[:, None]) * weights
         if self._is_near:
+            self._weights = -ridge * weights
             numerator = torch.full_like(basis.metric, ridge)
         else:
+            self._weights = basis.metric[:, None] * weights
             numerator = basis.metric
-        self._scale = (numerator / (basis.eigenvalues + ridge)).sqrt()
+        self._scale = (numerator / damped).sqrt()
         # Σ_z rows_zᵀ e_z = −λ W at the minimum: the sum over all partners needs no pass.
         self._sum = -ridge * self._scale[:, None] * weights
         rows = basis.rows
         if isinstance(rows, FeatureRows):
-            drawn = rows.select(partners)
+            partner_rows = rows.select(partners)
         else:
-            drawn = rows[partners]
-        along, self._partner_errors, _ = self._factors(drawn, partners)
-        self._partners = operand(along, basis.products, basis.device)  # [s, p]
+            partner_rows = rows[partners]
+        u, self._partner_v, _ = self._factors(partner_rows, partners)
+        self._partner_u = operand(u, basis.products, basis.device)  # [s, p]
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
 
     def _factors(
@@ -170,44 +175,49 @@ class _Minimum:
         errors = rows @ self._weights  # f − y at the minimum, [g, b, c]
         if not self._is_near:
             errors = errors - self._residual[idx]
-        square = errors.square().sum((1, 2))
+        squared_error = errors.square().sum((1, 2))
         if errors.shape[1] == 1:
-            return rows[:, 0] * self._scale, errors[:, 0], square
-        along = torch.einsum("gbp,gb->gp", rows, errors[:, :, 0]) * self._scale
-        return along, torch.ones(len(rows), 1, dtype=torch.float64), square
+            return rows[:, 0] * self._scale, errors[:, 0], squared_error
+        u = torch.einsum("gbp,gb->gp", rows, errors[:, :, 0]) * self._scale
+        return u, torch.ones(len(rows), 1, dtype=torch.float64), squared_error
 
     def influence(self, panel: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Return X of a panel's samples on partners, [g, s], on themselves and all others, [g]."""
+        """Return X of a panel's samples on the partners, [g, s], on themselves, [g], and Σ, [g]."""
+        # Σ is the sum over all other samples.
         n = len(self._residual)
         factor = n if self._is_near else -n
-        along, errors, square = self._factors(self._basis.rows[panel], panel)
-        moved = operand(along, self._basis.products, self._basis.device)
-        inner = product(moved, self._partners.T, self._basis.products).double().cpu()
-        pairs = inner * (errors @ self._partner_errors.T)
-        on_self = factor * (along.square().sum(1) * errors.square().sum(1))
-        on_others = factor * ((along @ self._sum) * errors).sum(1) - on_self
-        return factor * pairs, on_self - n * square if self._is_near else on_self, on_others
+        u, v, squared_error = self._factors(self._basis.rows[panel], panel)
+        u_operand = operand(u, self._basis.products, self._basis.device)
+        u_products = product(u_operand, self._partner_u.T, self._basis.products).double().cpu()
+        on_partners = factor * (u_products * (v @ self._partner_v.T))
+        on_self = factor * (u.square().sum(1) * v.square().sum(1))
+        on_others = factor * ((u @ self._sum) * v).sum(1) - on_self
+        if self._is_near:  # the diagonal of H = I − R
+            on_self = on_self - n * squared_error
+        return on_partners, on_self, on_others
 
     def moments(self, panel: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Return moments of a panel's samples, [5, g], and Σ X and Σ X² of each partner, [s]."""
+        # The moments are mean, variance, skewness, kurtosis and X(z, z).
         x, on_self, on_others = self.influence(panel)
-        n, s = len(self._residual), len(self._drawn)
-        is_self = self._drawn[None] == torch.arange(panel.start, panel.stop)[:, None]
+        n = len(self._residual)
+        s = len(self._partner_idx)
+        is_self = self._partner_idx[None] == torch.arange(panel.start, panel.stop)[:, None]
         n_others = s - is_self.sum(1)
         mean = on_others / (n - 1)
         x = x.masked_fill(is_self, 0.0)
         # Centred on the mean over all others, so that the variance over those drawn is unbiased.
         central = (x - mean[:, None]).masked_fill_(is_self, 0.0)
-        square = central.square()
-        variance = square.sum(1) / n_others
+        squares = central.square()
+        variance = squares.sum(1) / n_others
         scale = torch.where(variance > 0, variance, 1.0)
         # Powers of these would leave float64: such rows are brought to variance 1 before.
-        extreme = (scale < 1e-140) | (scale > 1e140)
-        central[extreme] /= scale[extreme, None].sqrt()
-        square[extreme] = central[extreme].square()
-        scale[extreme] = 1.0
-        skewness = (square * central).sum(1) / n_others / scale**1.5
-        kurtosis = square.square().sum(1) / n_others / scale**2
+        is_extreme = (scale < 1e-140) | (scale > 1e140)
+        central[is_extreme] /= scale[is_extreme, None].sqrt()
+        squares[is_extreme] = central[is_extreme].square()
+        scale[is_extreme] = 1.0
+        skewness = (squares * central).sum(1) / n_others / scale**1.5
+        kurtosis = squares.square().sum(1) / n_others / scale**2
         moments = torch.stack([mean, variance, skewness, kurtosis, on_self])
         return moments, x.sum(0), x.square().sum(0)
 
@@ -219,32 +229,35 @@ class _Sums:
         self._n = n
         self._n_partners = n_partners
         self._moments = torch.empty(5, n, dtype=torch.float64)
-        self._first, self._second = torch.zeros(2, n_partners, dtype=torch.float64)
+        self._x_sum = torch.zeros(n_partners, dtype=torch.float64)
+        self._x2_sum = torch.zeros(n_partners, dtype=torch.float64)
 
     def add(self, panel: slice, moments: Tensor, x_sum: Tensor, x2_sum: Tensor) -> None:
-        """Add one panel's results."""
+        """Add one panel's results, as `_Minimum.moments` returns them."""
         self._moments[:, panel] = moments
-        self._first += x_sum
-        self._second += x2_sum
+        self._x_sum += x_sum
+        self._x2_sum += x2_sum
 
     def result(self, ridge: float, ids: np.ndarray) -> SampleInfluence:
         """Return the result of all panels; raise if influence is the same for all pairs."""
         mean, variance, skewness, kurtosis, on_self = self._moments
-        total = float(mean.mean())
+        total_mean = float(mean.mean())
         # A sample is no partner of its own: each partner met n − 1 others.
-        count = self._n - 1
-        spread = (self._second - 2 * total * self._first) / count + total**2  # of each partner
-        if not float(spread.mean()) > 0:
+        n_others = self._n - 1
+        # Of each partner, E[(X − total mean)²] over the samples.
+        squared = (self._x2_sum - 2 * total_mean * self._x_sum) / n_others + total_mean**2
+        total_variance = float(squared.mean())
+        if not total_variance > 0:
             raise DataError(
-                f"influence must differ between pairs of samples; it is {total:.3g} for all. The "
-                "samples are identical or fitted without any error: add others."
+                f"influence must differ between pairs of samples; it is {total_mean:.3g} for all. "
+                "The samples are identical or fitted without any error: add others."
             )
         s = self._n_partners
-        error = float(spread.std()) * ((1 - s / self._n) / s) ** 0.5
+        error = float(squared.std()) * ((1 - s / self._n) / s) ** 0.5
         return SampleInfluence(
             *(m.numpy() for m in (mean, variance, skewness, kurtosis, on_self)),
-            total_mean=total,
-            total_variance=float(spread.mean()),
+            total_mean=total_mean,
+            total_variance=total_variance,
             total_variance_error=error,
             n_partners=s,
             ridge=ridge,
@@ -274,15 +287,17 @@ def _of_run(context: Context) -> SampleInfluence | None:
 
 def influence_steps(sizes: Sizes) -> list[PlanStep]:
     """Return the plan's step for the products and the moments."""
-    n, b, p = sizes.train, sizes.rows, sizes.eigenproblem
-    partners = min(n, MOST_PARTNERS)
+    n = sizes.train
+    p = sizes.eigenproblem
+    n_partners = min(n, MOST_PARTNERS)
     if _is_left_out(sizes.options, n):
         return []
-    # The rows are read once for the partners and once for all.
-    flops = 2.0 * p * (n * partners + (0 if sizes.is_dual else 2 * n * b * p))
-    work = {sizes.products: flops, "values": PAIR_VALUES * n * partners}
+    # From features rows are computed, once for the partners and once for all.
+    row_values = 0 if sizes.is_dual else 2 * n * sizes.rows * p
+    flops = 2.0 * p * (n * n_partners + row_values)
+    work = {sizes.products: flops, "values": PAIR_VALUES * n * n_partners}
     n_bytes = step_bytes(sizes.form)["influence"]
-    return [PlanStep("influence", f"{partners} partners per sample", n_bytes, work)]
+    return [PlanStep("influence", f"{n_partners} partners per sample", n_bytes, work)]
 
 
 SCORE = Score(

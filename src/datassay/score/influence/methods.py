@@ -170,9 +170,7 @@ def influence(
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
-    trainer = None
-    if is_trainer(model):
-        trainer = from_trainer(model, train, val, loss)
+    trainer = from_trainer(model, train, val, loss) if is_trainer(model) else None
     if trainer is not None:
         model = trainer.model
         train = trainer.train
@@ -186,25 +184,21 @@ def influence(
     )  # fmt: skip
     request = prepare_request(request, checkpoints)
     result = _effects(request, train, val)
-    notes = ()
-    if trainer is not None:
-        notes = trainer.notes
+    notes = trainer.notes if trainer is not None else ()
     if trainer is not None and request.settings.get("optimizer") is None:
-        notes = (*trainer.decay, *notes)
+        notes = (*trainer.decay_notes, *notes)
     return replace(result, warnings=(*notes, *result.warnings))
 
 
 def prepare_request(request: Request, checkpoints: Any) -> Request:
-    """Check a request; replace "auto" and load its checkpoints."""
+    """Return the request checked, with its method in place of "auto" and its networks loaded."""
     if request.method not in METHODS:
         names = ", ".join(repr(name) for name in METHODS)
         raise SettingError(f"method must be one of {names}; got {request.method!r}.")
     if request.method == "auto":
         request = replace(request, method="gauss_newton")
-    functions = ON_ARRAYS
-    if request.takes_gradients:
-        functions = TAKES_CHECKPOINTS
-    function = functions.get(request.method)
+    functions = TAKES_CHECKPOINTS if request.takes_gradients else ON_ARRAYS
+    function = functions.get(request.method)  # whose parameters are the method's settings
     if request.method == "replay":
         function = OwnRun
         is_alone = checkpoints is None and len(request.models) == 1
@@ -217,10 +211,9 @@ def prepare_request(request: Request, checkpoints: Any) -> Request:
 def _effects(request: Request, train: Any, val: Any) -> Attribution:
     """Compute effects by gradients of batches, or by a method on arrays."""
     train, val = given_sets(request.models[0], train, val, request.loss)
-    arrays = isinstance(train, SampleSet) and (val is None or isinstance(val, SampleSet))
     if request.takes_gradients:
         return by_gradients(request, train, val)
-    if not arrays:
+    if not (isinstance(train, SampleSet) and (val is None or isinstance(val, SampleSet))):
         raise DataError(
             f"method {request.method!r} needs arrays here: a SampleSet or (x, y). Leave method and "
             "curvature at 'auto', which take batches of anything."
@@ -229,10 +222,7 @@ def _effects(request: Request, train: Any, val: Any) -> Attribution:
     if request.method == "replay":
         return by_replay(request, train, val)
     damping = request.damping
-    if isinstance(damping, str):
-        absolute = Influence.damping
-    else:
-        absolute = float(damping)
+    absolute = Influence.damping if isinstance(damping, str) else float(damping)
     return _on_arrays(request, train, val, absolute)
 
 
@@ -244,9 +234,7 @@ def _on_arrays(
     method = request.method
     precision = request.precision or "float64"
     removed = request.removed
-    idx = None
-    if removed is not None:
-        idx = tuple(check_removed(removed, len(train)))
+    idx = tuple(check_removed(removed, len(train))) if removed is not None else None
     settings = dict(request.settings)
     if method == "gauss_newton":
         settings["response"] = request.response
@@ -255,38 +243,31 @@ def _on_arrays(
         progress = request.progress_of(index, len(request.models))
         if request.device is not None:
             model = frozen_copy(model, getattr(torch, precision)).to(request.device)
-        mean = loss_at(model, train, loss, precision)
-        if val is None:
-            x = mean.x
-        else:
-            x = inputs(mean.template, val)
-        penalties = (damping, float(request.weight_decay))
+        mean_loss = loss_at(model, train, loss, precision)
+        x = mean_loss.x if val is None else inputs(mean_loss.template, val)
+        decay = float(request.weight_decay)
         seed = request.seed + index
         problems.append(
-            Problem(model, train, val, mean, x, *penalties, precision, idx, seed, progress)
+            Problem(model, train, val, mean_loss, x, damping, decay, precision, idx, seed, progress)
         )
     outputs = [outputs_at(p.mean_loss, p.queries).double().cpu() for p in problems]
     # One outcome for all models: the predicted class is that of their mean output.
-    mean = torch.stack(outputs).mean(0)
+    mean_output = torch.stack(outputs).mean(0)
     queries = coalesce(val, train)
-    targets = network_targets(queries, mean.shape[1])
+    targets = network_targets(queries, mean_output.shape[1])
     is_class = queries.is_classification
-    measured = outcome(request.measure, loss, mean, targets, is_classification=is_class)
-    linear = request.response == "first_order"
+    measure = outcome(request.measure, loss, mean_output, targets, is_classification=is_class)
+    is_linear = request.response == "first_order"
     streams = [
-        effects_of(ON_ARRAYS[method](p, **settings), f, measured, first_order=linear)
-        for p, f in zip(problems, outputs, strict=True)
+        effects_of(ON_ARRAYS[method](problem, **settings), f, measure, first_order=is_linear)
+        for problem, f in zip(problems, outputs, strict=True)
     ]
-    with_all = torch.stack([measured(f) for f in outputs]).mean(0)
+    values = torch.stack([measure(f) for f in outputs]).mean(0)
     name = f"{method}, damping {damping:g}"
-    if idx is None:
-        ids = train.ids
-        own_idx = np.arange(len(train))
-    else:
-        ids = train.ids[list(idx)]
-        own_idx = np.array(idx)
-    measure, top = request.measure, request.top
+    removed_idx = np.arange(len(train)) if idx is None else np.array(idx)
+    ids = train.ids[removed_idx]
+    own_idx = removed_idx if val is None else None
     effects = average_effects(streams, 1 / len(streams))
-    result = gather(effects, with_all, measure, ids, name, top, own_idx if val is None else None)
+    result = gather(effects, values, request.measure, ids, name, request.top, own_idx)
     warnings = dict.fromkeys((*request.notes, *(w for p in problems for w in p.warnings)))
     return replace(result, warnings=tuple(warnings))

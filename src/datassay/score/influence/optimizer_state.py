@@ -21,7 +21,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import plain_values, stand_in_names
 
 FILE = "optimizer.pt"
-# Ways to hand out weights to groups that are held at once; with more they are ambiguous anyway.
+# States of `_match`'s search that are held at most; with more the match is ambiguous anyway.
 MOST_WAYS = 4096
 
 
@@ -31,10 +31,10 @@ class UnknownOptimizerError(SettingError):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """In what units the weights of a block moved.
+    """How the weights of a block moved, D and Λ.
 
     Attributes:
-        steps: D, at least 0: how far each weight goes a unit of gradient.
+        steps: D, at least 0: how far each weight goes per unit of gradient and lr.
         decay: Λ, how fast it decays by itself.
     """
 
@@ -42,13 +42,15 @@ class Metric:
     decay: Float[Tensor, "rows columns"]
 
     def factors(self) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "1 columns"]]:
-        """Return the nearest a bᵀ, both positive, by least squares of its logarithm."""
-        log = self.steps.clamp_min(1e-30).log()
-        rows, columns = log.mean(1, keepdim=True), log.mean(0, keepdim=True)
-        return rows.exp(), (columns - log.mean()).exp()
+        """Return positive a and b with a bᵀ nearest to D, by least squares of the logarithm."""
+        log_steps = self.steps.clamp_min(1e-30).log()
+        log_rows = log_steps.mean(1, keepdim=True)
+        log_columns = log_steps.mean(0, keepdim=True) - log_steps.mean()
+        return log_rows.exp(), log_columns.exp()
 
     def split(self, has_left: bool, has_right: bool) -> tuple[Tensor, Tensor]:
-        """Split a bᵀ into what is in a Kronecker basis, and what is not; each [rows, columns]."""
+        """Return the factors of a bᵀ that are in a Kronecker basis, and those that are not."""
+        # a is in it where it `has_left`, b where it `has_right`. Each is [rows, columns].
         rows, columns = self.factors()
         inside = torch.ones_like(self.steps)
         outside = inside
@@ -91,39 +93,37 @@ class Update:
 
 
 def update_of(source: Any, model: nn.Module) -> Update:
-    """Read an optimiser's state."""
+    """Read an optimiser's state: the optimiser, its state dict, or a file or folder with it."""
     if isinstance(source, Update):
         return source
-    state = _state(source)
+    state = _state_dict(source)
     names = _names(state, model)
-    shapes = dict(unwrap(model).named_parameters())
-    first_group = state["param_groups"][0]
-    sizes = {}
+    parameters = dict(unwrap(model).named_parameters())
+    first_lr = float(state["param_groups"][0]["lr"])
+    step_sizes = {}
     decay = {}
     kinds = set()
     for group in state["param_groups"]:
-        share = 1.0
-        if float(first_group["lr"]):
-            share = float(group["lr"]) / float(first_group["lr"])
+        lr_ratio = 1.0
+        if first_lr:
+            lr_ratio = float(group["lr"]) / first_lr
+        penalty = float(group.get("weight_decay", 0.0))
         for index in group["params"]:
             name = names[index]
-            kind, size = _step_size(state["state"].get(index, {}), group, shapes[name])
-            sizes[name] = size = share * size
-            penalty = float(group.get("weight_decay", 0.0))
+            kind, size = _step_size(state["state"].get(index, {}), group, parameters[name])
+            size = lr_ratio * size
+            step_sizes[name] = size
             kinds.add(kind)
             # Before the key was there, AdamW could not be told from Adam; few penalise in Adam.
-            decoupled = kind == "Adam" and group.get("decoupled_weight_decay", True)
-            if decoupled:
-                decay[name] = torch.full_like(size, share * penalty)
+            if kind == "Adam" and group.get("decoupled_weight_decay", True):
+                decay[name] = torch.full_like(size, lr_ratio * penalty)
             else:
                 decay[name] = penalty * size
-    name = "gradient descent"
-    if "Adam" in kinds:
-        name = "Adam"
-    return Update(name, float(first_group["lr"]), sizes, decay)
+    kind = "Adam" if "Adam" in kinds else "gradient descent"
+    return Update(kind, first_lr, step_sizes, decay)
 
 
-def _state(source: Any) -> Mapping[str, Any]:
+def _state_dict(source: Any) -> Mapping[str, Any]:
     """Return the state dict of an optimiser, given or in a file."""
     if isinstance(source, torch.optim.Optimizer):
         source = source.state_dict()
@@ -147,12 +147,15 @@ def _state(source: Any) -> Mapping[str, Any]:
 
 
 def _list_dictionaries(value: Any) -> Iterable[Mapping[str, Any]]:
+    """Yield a dictionary and those among its values; nothing of other values."""
     if isinstance(value, Mapping):
         yield value
-        yield from (inner for inner in value.values() if isinstance(inner, Mapping))
+        yield from (entry for entry in value.values() if isinstance(entry, Mapping))
 
 
-def _step_size(state: Mapping[str, Any], group: Mapping[str, Any], weight: Tensor):
+def _step_size(
+    state: Mapping[str, Any], group: Mapping[str, Any], weight: Tensor
+) -> tuple[str, Tensor]:
     """Return the optimiser's kind, and D of one weight, of its shape, in units of lr."""
     zeros = torch.zeros(weight.shape)
     if "betas" in group:
@@ -182,16 +185,13 @@ def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
     indices = [index for group in groups for index in group]
     if len(stored_names) == len(indices) and parameters.keys() >= set(stored_names):
         return dict(zip(indices, stored_names, strict=True))
-    for names in ([n for n, p in parameters.items() if p.requires_grad], list(parameters)):
+    trained_names = [name for name, weight in parameters.items() if weight.requires_grad]
+    for names in (trained_names, list(parameters)):
         if len(names) == len(indices):
-            moments = {
-                index: values.get("exp_avg_sq", values.get("momentum_buffer"))
-                for index, values in state["state"].items()
-            }
-            shapes = {i: tuple(t.shape) for i, t in moments.items() if isinstance(t, Tensor)}
-            result = _match(groups, shapes, {n: tuple(parameters[n].shape) for n in names})
-            if result:
-                return result
+            weights = {name: tuple(parameters[name].shape) for name in names}
+            matches = _match(groups, _state_shapes(state), weights)
+            if matches:
+                return matches
     raise SettingError(
         f"the optimiser's state must be of this network's weights; its {len(indices)} tensors do "
         f"not follow the order and shapes of the network's {len(parameters)}. Was it another "
@@ -199,12 +199,25 @@ def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
     )
 
 
+def _state_shapes(state: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
+    """Return the shapes of a state's moments by index; none of weights without moments."""
+    shapes = {}
+    for index, values in state["state"].items():
+        moments = values.get("exp_avg_sq", values.get("momentum_buffer"))
+        if isinstance(moments, Tensor):
+            shapes[index] = tuple(moments.shape)
+    return shapes
+
+
 def _match(
     groups: Sequence[Sequence[int]],
     shapes: Mapping[int, tuple[int, ...]],
     weights: Mapping[str, tuple[int, ...]],
 ) -> dict[int, str]:
-    """Match states to weights that follow each other, or in the only way that keeps their order."""
+    """Return the weight's name of each state index; empty where it is not certain."""
+    # Certain are shapes that agree in the order of indices, or in the only way to deal the weights
+    # out to the groups that keeps each group's order. groups: state indices of each. shapes: of
+    # states, as far as they say them. weights: name → shape, in the model's order.
 
     def fits(index: int, shape: tuple[int, ...]) -> bool:
         return shapes.get(index, shape) == shape
@@ -213,19 +226,20 @@ def _match(
     if all(fits(i, shape) for i, shape in zip(flat, weights.values(), strict=True)):
         return dict(zip(flat, weights, strict=True))
     # As the Trainer has it: weights that decay, then those that do not, each in the model's order.
+    # ways: how many indices of each group are dealt out → the indices in order, two ways at most.
     ways: dict[tuple[int, ...], list[tuple[int, ...]]] = {(0,) * len(groups): [()]}
     for shape in weights.values():
         next_ways: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        for counts_, assigned in ways.items():
-            for position, group in enumerate(groups):
-                if counts_[position] < len(group) and fits(group[counts_[position]], shape):
-                    counts = (*counts_[:position], counts_[position] + 1, *counts_[position + 1 :])
-                    matches = [(*way, group[counts_[position]]) for way in assigned]
-                    next_ways[counts] = (next_ways.get(counts, []) + matches)[:2]
+        for counts, prefixes in ways.items():
+            for g, group in enumerate(groups):
+                if counts[g] < len(group) and fits(group[counts[g]], shape):
+                    next_counts = (*counts[:g], counts[g] + 1, *counts[g + 1 :])
+                    longer = [(*prefix, group[counts[g]]) for prefix in prefixes]
+                    next_ways[next_counts] = (next_ways.get(next_counts, []) + longer)[:2]
         if len(next_ways) > MOST_WAYS:
             return {}
         ways = next_ways
-    matches = [match for way in ways.values() for match in way]
-    if len(matches) != 1:
+    complete = [indices for way in ways.values() for indices in way]
+    if len(complete) != 1:
         return {}
-    return dict(zip(matches[0], weights, strict=True))
+    return dict(zip(complete[0], weights, strict=True))

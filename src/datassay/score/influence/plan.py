@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -107,36 +107,46 @@ def influence_plan(
     m = network.n
     if val is not None:
         queries = batches(val, network.pass_size, "val")
-        if queries.n is None:
-            m = sum(len(ids) for ids, _ in queries)
-        else:
-            m = queries.n
+        m = sum(len(ids) for ids, _ in queries) if queries.n is None else queries.n
     with_temperature(network, TrainedWeights.temperature)
     batch = next(iter(network.train))
     one_batch = Batches(lambda: iter([batch]), batch[0], len(batch[0]))
     pilot = _Pilot.measure(replace(network, train=one_batch), len(batch[0]), seed)
-    return _assemble(network, pilot, curvature, (network.n, m, len(models)), top)
+    return _assemble(network, pilot, curvature, _Sizes(network.n, m, len(models)), top)
+
+
+class _Sizes(NamedTuple):
+    """Numbers of samples, n, of queries, m, and of models."""
+
+    n: int
+    m: int
+    n_models: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Pilot:
     """One batch, run; seconds are those of a sample."""
 
-    roots: float  # of its gradients by all outputs
-    losses: float  # of the gradient of its loss
-    own_losses: float  # likewise, of the further one that self-influence takes
-    vectors: int  # gradients by the outputs, of one sample
+    root_seconds: float  # of its gradients by all outputs
+    loss_seconds: float  # of the gradient of its loss
+    own_seconds: float  # of the further gradient that self-influence takes
+    n_vectors: int  # gradients by the outputs, of one sample
     uses: Gradients  # of the batch, block by block
     bytes: float  # that a batch holds
 
     @classmethod
     def measure(cls, network: TrainedNetwork, size: int, seed: int) -> _Pilot:
-        place = size, network.device
-        roots, uses = time_call(lambda: list(network.roots(seed, "")), *place)
-        losses, _ = time_call(lambda: sum(1 for _ in network.loss_gradients()), *place)
-        of_both, _ = time_call(lambda: sum(1 for _ in network.both_gradients()), *place)
+        """Run the network's one batch, of `size` samples."""
+
+        def time_pass(call: Callable[[], Any]) -> tuple[float, Any]:
+            return time_call(call, size, network.device)
+
+        root_seconds, uses = time_pass(lambda: list(network.roots(seed, "")))
+        loss_seconds, _ = time_pass(lambda: sum(1 for _ in network.loss_gradients()))
+        both_seconds, _ = time_pass(lambda: sum(1 for _ in network.both_gradients()))
+        own_seconds = max(0.0, both_seconds - loss_seconds)
         batch_bytes = sum(map(held_bytes, uses))
-        return cls(roots, losses, max(0.0, of_both - losses), len(uses), uses[0], batch_bytes)
+        return cls(root_seconds, loss_seconds, own_seconds, len(uses), uses[0], batch_bytes)
 
 
 def held_bytes(gradients: Gradients) -> float:
@@ -149,75 +159,75 @@ def _assemble(
     network: TrainedNetwork,
     pilot: _Pilot,
     curvature: str,
-    sizes: tuple[int, int, int],
+    sizes: _Sizes,
     top: int | None,
 ) -> InfluencePlan:
     """Return the plan of influence: passes, seconds and memory, from the pilot's measurements."""
-    n, m, models = sizes
+    n, m, n_models = sizes
     blocks = network.per_sample.blocks
-    exact = exact_rule(curvature, n, blocks)
+    is_exact = exact_rule(curvature, n, blocks)
     p = sum(block.size for block in blocks)
-    group = max(1, QUERY_VALUES // p // models)
-    goes = ceil(m / group)  # through the samples, for the queries
-    rounds = 1 + (not all(exact(b) for b in blocks))  # through them, for the curvature
-    n_own = n * (network.own_loss is not None)  # gradients for self-influence
-    counts = rounds * n, m + goes * n
-    gradients = n, counts[1] + n_own
+    group = max(1, QUERY_VALUES // p // n_models)
+    n_curvature_passes = 1 if all(is_exact(block) for block in blocks) else 2
+    n_root = n_curvature_passes * n  # samples whose gradients by the outputs are taken
+    n_loss = m + ceil(m / group) * n  # queries, and samples once for each group of queries
+    n_own = 0 if network.own_loss is None else n  # for self-influence
     work = [
-        _work(b, pilot, exact(b), gradients, m * n) if b.name in pilot.uses else {} for b in blocks
+        _count_operations(block, pilot, is_exact(block), n, n_loss + n_own, m * n)
+        if block.name in pilot.uses
+        else {}
+        for block in blocks
     ]
-    passing = counts[0] * pilot.roots + counts[1] * pilot.losses + n_own * pilot.own_losses
-    model_seconds = passing + seconds_of(add_work(*work) | {"values": EFFECT_VALUES * n * m})
+    pass_seconds = n_root * pilot.root_seconds + n_loss * pilot.loss_seconds
+    pass_seconds += n_own * pilot.own_seconds
+    model_seconds = pass_seconds + seconds_of(add_work(*work) | {"values": EFFECT_VALUES * n * m})
     return InfluencePlan(
-        **blocks_of(network, exact),
-        bytes=np.array([float(curvature_bytes([b], exact)) for b in blocks]),
-        flops=np.array([models * sum(of_block.values()) for of_block in work]),
+        **blocks_of(network, is_exact),
+        bytes=np.array([float(curvature_bytes([block], is_exact)) for block in blocks]),
+        flops=np.array([n_models * sum(block_work.values()) for block_work in work]),
         n_queries=m,
-        n_models=models,
-        passes=models * (counts[0] * (1 + pilot.vectors) + 2 * counts[1] + n_own),
-        peak_bytes=_peak(network, pilot, exact, sizes, min(group, m), top),
-        seconds=models * model_seconds,
+        n_models=n_models,
+        passes=n_models * (n_root * (1 + pilot.n_vectors) + 2 * n_loss + n_own),
+        peak_bytes=_peak(network, pilot, is_exact, sizes, min(group, m), top),
+        seconds=n_models * model_seconds,
     )
 
 
-def blocks_of(network: TrainedNetwork, exact: Callable[[Block], bool]) -> dict[str, Any]:
+def blocks_of(network: TrainedNetwork, is_exact: Callable[[Block], bool]) -> dict[str, Any]:
     """Return a `BlockPlan`'s values about the network, its samples and this machine."""
     blocks = network.per_sample.blocks
     return {
         "block": np.array([b.name for b in blocks]),
         "size": np.array([b.size for b in blocks]),
-        "kind": np.array(["exact" if exact(b) else "factored" for b in blocks]),
+        "kind": np.array(["exact" if is_exact(b) else "factored" for b in blocks]),
         "n_samples": network.n,
         "free_bytes": available_memory(),
     }
 
 
-def _work(
-    block: Block, pilot: _Pilot, exact: bool, gradients: tuple[int, int], effects: int
+def _count_operations(
+    block: Block, pilot: _Pilot, is_exact: bool, n: int, n_other: int, n_effects: int
 ) -> dict[str, float]:
-    """Count a block's operations, by kind; gradients are in the network's precision."""
-    # Samples whose gradients by each output the curvature is fitted to, and all other gradients.
-    n_fitted = pilot.vectors * gradients[0]
-    n_other = gradients[1]
-    forming = turning = moments = 0.0
+    """Return a block's operations by kind; gradients are in the network's precision."""
+    # The curvature is fitted to n samples; `n_other` gradients are those of losses and queries.
+    n_fitted = pilot.n_vectors * n
     sides = [0 if side > LARGEST_SIDE or side == 1 else side for side in block.shape]
-    for form, turned, squares in _count_uses(pilot.uses[block.name], block.shape, sides):
-        forming += form
-        turning += turned
-        moments += squares
-    products = 2.0 * effects * block.size
-    if exact:
+    by_use = list(_count_uses(pilot.uses[block.name], block.shape, sides))
+    form, rotate, moments = np.sum(by_use, axis=0).tolist()
+    products = 2.0 * n_effects * block.size
+    if is_exact:
         square = 2.0 * block.size**2
-        formed = (n_fitted + n_other) * (forming + square) + products
-        return {"float32": formed, "float64": 4 / 3 * block.size**3}
-    turned = n_fitted * moments + (n_fitted + n_other) * turning + products
-    return {"float32": turned, "eigen": EIGEN_WORK * sum(side**3 for side in sides)}
+        operations = (n_fitted + n_other) * (form + square) + products
+        return {"float32": operations, "float64": 4 / 3 * block.size**3}
+    operations = n_fitted * moments + (n_fitted + n_other) * rotate + products
+    return {"float32": operations, "eigen": EIGEN_WORK * sum(side**3 for side in sides)}
 
 
 def _count_uses(
     uses: list[Use], shape: tuple[int, int], sides: list[int]
 ) -> Iterator[tuple[float, float, float]]:
-    """Yield each use's operations per sample: to form a gradient, rotate it, and sum moments."""
+    """Yield each use's operations per sample: to form a gradient, to rotate it, to sum moments."""
+    # `sides` are those of the block that have a basis, else 0.
     rows, columns = shape
     n_left, n_right = sides
     for use in uses:
@@ -237,23 +247,23 @@ def _count_uses(
 def _peak(
     network: TrainedNetwork,
     pilot: _Pilot,
-    exact: Callable[[Block], bool],
-    sizes: tuple[int, int, int],
-    queries: int,
+    is_exact: Callable[[Block], bool],
+    sizes: _Sizes,
+    n_queries: int,
     top: int | None,
 ) -> float:
     """Return the most bytes at once: while a last network is fitted, or effects are computed."""
-    n, m, models = sizes
+    n, m, n_models = sizes
     blocks = network.per_sample.blocks
-    weights, itemsize, formed = network_bytes(network)
-    bases = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
-    fitting_bytes = (models - 1) * bases + curvature_bytes(blocks, exact)
-    query_bytes = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
+    weight_bytes, itemsize, formed_bytes = network_bytes(network)
+    basis_bytes = sum(kept_bytes(block, is_exact(block), itemsize) for block in blocks)
+    fit_bytes = (n_models - 1) * basis_bytes + curvature_bytes(blocks, is_exact)
+    query_bytes = 2.0 * itemsize * n_models * n_queries * sum(block.size for block in blocks)
     effect_bytes = 0.0
     if top is None and n * m <= LARGEST_MATRIX:
         effect_bytes = 8.0 * n * m
-    scoring_bytes = models * bases + query_bytes + effect_bytes
-    return models * weights + pilot.bytes + formed + max(fitting_bytes, scoring_bytes)
+    score_bytes = n_models * basis_bytes + query_bytes + effect_bytes
+    return n_models * weight_bytes + pilot.bytes + formed_bytes + max(fit_bytes, score_bytes)
 
 
 def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:
@@ -264,9 +274,9 @@ def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:
     return weights, itemsize, itemsize * network.pass_size * largest
 
 
-def kept_bytes(block: Block, exact: bool, itemsize: int) -> float:
+def kept_bytes(block: Block, is_exact: bool, itemsize: int) -> float:
     """Return the bytes of a block's matrices and, where factored, its float64 eigenvalues."""
-    if exact:
+    if is_exact:
         return float(itemsize * block.size**2)
     sides = [side for side in block.shape if 1 < side <= LARGEST_SIDE]
     return 8.0 * block.size + itemsize * sum(side**2 for side in sides)

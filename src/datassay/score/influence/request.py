@@ -24,10 +24,10 @@ class Request:
     """The arguments of `influence` besides the samples.
 
     Attributes:
-        models: at least one network; before `with_checkpoints`, or files of weights.
+        models: networks, at least one; until `with_checkpoints` loads them also files of weights.
         method: "auto" is "gauss_newton".
         curvature: of "gauss_newton".
-        response: likewise.
+        response: "first_order" or "leave_one_out".
         loss: of the training.
         measure: of the queries.
         damping: "auto", relative or absolute, as the method has it.
@@ -43,8 +43,8 @@ class Request:
         temperature: of the loss, by blocks; "auto", or a number.
         clip: norm that the training clipped gradients at; None: not known.
         notes: what the user should know of the request itself.
-        unit: the mean of the samples' losses over the loss of the training; of batches of tokens,
-            the tokens per sample.
+        unit: factor from the loss of the training to the mean of the samples' losses; where
+            training means over tokens, the tokens per sample.
     """
 
     models: Sequence[Any]
@@ -69,7 +69,7 @@ class Request:
     unit: float = 1.0
 
     def progress_of(self, index: int, n: int) -> Progress:
-        """Return one network's progress among several: the same step, its share of the units."""
+        """Return the progress of the index-th of n networks, as a part of that of all."""
         if n == 1:
             return self.progress
         return lambda step, done, total: self.progress(step, index * total + done, n * total)
@@ -83,7 +83,7 @@ class Request:
 
 
 def check_request(request: Request, function: Callable[..., Any] | None) -> None:
-    """Check the names and ranges of a request."""
+    """Raise if a setting is unknown or out of range; `function` takes the method's settings."""
     for name, value, allowed in (
         ("curvature", request.curvature, CURVATURES),
         ("response", request.response, RESPONSES),
@@ -92,15 +92,15 @@ def check_request(request: Request, function: Callable[..., Any] | None) -> None
         if value not in allowed:
             names = ", ".join(repr(choice) for choice in allowed if choice)
             raise SettingError(f"{name} must be one of {names}; got {value!r}.")
-    takes = []
+    settings = []
     if function is not None:
-        takes = list(inspect.signature(function).parameters)[1:]
-    takes = [name for name in takes if name != "response"]
-    unknown = [name for name in request.settings if name not in takes]
+        _, *settings = inspect.signature(function).parameters  # the first is the problem or model
+    settings = [name for name in settings if name != "response"]
+    unknown = [name for name in request.settings if name not in settings]
     if unknown:
         rule = "takes no settings of its own"
-        if takes:
-            rule = f"takes {', '.join(takes)}"
+        if settings:
+            rule = f"takes {', '.join(settings)}"
         raise SettingError(f"method {request.method!r} {rule}; got {', '.join(unknown)}.")
     check_numbers(request.damping, request.weight_decay, request.temperature)
     require(request.models, "model", "be a network or a list of them", "an empty list")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,12 +36,12 @@ from datassay.score.influence.trained_network import TrainedNetwork
 
 @dataclass(frozen=True, slots=True)
 class TrainingSegment:
-    """A part of a training run.
+    """A part of a training run that ends at a checkpoint.
 
     Attributes:
         network: at its end.
-        time: t, its updates times their mean lr; of TracIn the step size.
-        update: what the optimiser made of gradients; None: nothing.
+        time: t, the number of its updates times their mean lr; of TracIn the step size.
+        update: what the optimiser made of gradients; None: plain gradient descent.
     """
 
     network: nn.Module
@@ -48,10 +49,10 @@ class TrainingSegment:
     update: Update | None = None
 
     def of_loss(self, unit: float) -> TrainingSegment:
-        """Rescale to losses `unit` times the training's: t (H + λ) stays what it was."""
+        """Return the segment for losses `unit` times the training's: t (H + λ) stays the same."""
         update = self.update
         if update is not None and unit != 1:
-            decay = {name: unit * d for name, d in update.decay.items()}
+            decay = {name: unit * value for name, value in update.decay.items()}
             update = replace(update, decay=decay)
         return replace(self, time=self.time / unit, update=update)
 
@@ -76,7 +77,7 @@ def tracin_settings(
     checkpoints: Sequence[nn.Module] | None = None,
     optimizer: Sequence[Any] | None = None,
 ) -> list[TrainingSegment]:
-    """Return networks and step sizes of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c).
+    """Return a segment per checkpoint c of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c).
 
     Args:
         model: at its trained weights.
@@ -87,7 +88,7 @@ def tracin_settings(
         optimizer: its state at each checkpoint: ∇mᵀ D ∇ℓ_i then.
 
     Returns:
-        One a checkpoint.
+        The segments; `time` is lr_c.
 
     Raises:
         SettingError: no checkpoint, an lr that is not positive, or not one lr or state a
@@ -95,13 +96,8 @@ def tracin_settings(
 
     Source: Pruthi et al. (2020), TracInCP. The optimiser's D is ours.
     """
-    models = [model]
-    if checkpoints is not None:
-        models = list(checkpoints)
-    if isinstance(lr, int | float):
-        rates = [float(lr)] * len(models)
-    else:
-        rates = [float(v) for v in lr]
+    models = list(checkpoints) if checkpoints is not None else [model]
+    rates = [float(lr)] * len(models) if isinstance(lr, int | float) else list(map(float, lr))
     require(models, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
     if len(rates) != len(models):
         raise SettingError(
@@ -109,8 +105,8 @@ def tracin_settings(
         )
     if not all(rate > 0 for rate in rates):
         raise SettingError(f"lr must be positive; got {min(rates)}.")
-    updates = _read_updates(optimizer, models)
-    return [TrainingSegment(*values) for values in zip(models, rates, updates, strict=True)]
+    segments = zip(models, rates, _read_updates(optimizer, models), strict=True)
+    return [TrainingSegment(network, rate, update) for network, rate, update in segments]
 
 
 def segment_settings(
@@ -120,7 +116,7 @@ def segment_settings(
     checkpoints: Sequence[nn.Module] | None = None,
     optimizer: Sequence[Any] | None = None,
 ) -> list[TrainingSegment]:
-    """Return the networks at the ends of segments, and how each was reached."""
+    """Return the segments of a run, from checkpoints and the updates done at each, `steps`."""
     # Source: Bae et al. (2024), SOURCE. Deviates: each segment takes the gradients and Hessian at
     # its end, not their mean over checkpoints within it. The optimiser's metric is ours.
     networks = list(checkpoints or ())
@@ -129,24 +125,23 @@ def segment_settings(
             "method 'segments' needs checkpoints of the run and the updates done at each, "
             f"steps=[100, 200, ...]; got {len(networks)} checkpoints and {len(steps)} steps."
         )
-    if isinstance(lr, int | float):
-        rates = [float(lr)] * len(networks)
-    else:
-        rates = [float(v) for v in lr]
+    rates = [float(lr)] * len(networks) if isinstance(lr, int | float) else list(map(float, lr))
     if len(rates) != len(networks) or not all(rate > 0 for rate in rates):
         raise SettingError(
             f"lr must be positive, one number or one per checkpoint; got {lr!r} for "
             f"{len(networks)} checkpoints."
         )
-    counts = [int(b) - int(a) for a, b in zip([0, *steps], steps, strict=False)]
+    counts = [int(end) - int(start) for start, end in zip([0, *steps], steps, strict=False)]
     require(not min(counts) <= 0, "steps", "grow from checkpoint to checkpoint", list(steps))
-    parts = zip(networks, counts, rates, _read_updates(optimizer, networks), strict=True)
-    return [TrainingSegment(network, k * rate, update) for network, k, rate, update in parts]
+    updates = _read_updates(optimizer, networks)
+    times = [count * rate for count, rate in zip(counts, rates, strict=True)]
+    return [TrainingSegment(*values) for values in zip(networks, times, updates, strict=True)]
 
 
 def _read_updates(
     optimizer: Sequence[Any] | None, networks: Sequence[nn.Module]
 ) -> Sequence[Update | None]:
+    """Return the optimiser's state at each checkpoint; None for each where none are given."""
     if optimizer is None:
         return [None] * len(networks)
     if len(optimizer) != len(networks):
@@ -157,31 +152,31 @@ def _read_updates(
 
 
 def set_time(bases: dict[str, BlockBasis], time: float) -> None:
-    """Let a segment's spectral bases respond by F at t instead of by the inverse Hessian."""
+    """Set the response of a segment's spectral bases to F at t, in place of 1 / (λ + damping)."""
     for basis in bases.values():
-        decay = basis.eigenvalues + basis.damping
-        # −expm1: 1 − exp(−x) without cancellation; F is t where nothing is curved.
-        basis.response = torch.where(
-            decay * time > 1e-8, -torch.expm1(-decay * time) / decay.clamp_min(1e-300), time
-        )
+        rates = basis.eigenvalues + basis.damping
+        # −expm1(−x): 1 − exp(−x) without cancellation. F is t where nothing is curved.
+        gained = -torch.expm1(-rates * time) / rates.clamp_min(1e-300)
+        basis.response = torch.where(rates * time > 1e-8, gained, time)
         if basis.unturned is not None:
-            basis.response = basis.response * basis.unturned.to(decay)
+            basis.response = basis.response * basis.unturned.to(rates)
 
 
 def carry_back(
     models: Sequence[tuple[TrainedNetwork, dict[str, BlockBasis], Any, float]], group: list[Any]
 ) -> list[Directions]:
-    """Propagate queries' gradients back through the segments; return each one's directions."""
+    """Return each segment's directions F_l q_l of a group of queries, in the run's order."""
+    # models: network, bases, measure and t of each segment.
     network, _, measure, _ = models[-1]
-    values, carried = _gradients(network, group, measure)
+    values, q = _gradients(network, group, measure)  # of the last segment, by block
     results = []
     for _, bases, _, time in reversed(models):
         by_block: dict[str, tuple[Tensor, Tensor | None]] = {}
         for name, basis in bases.items():
-            turned = basis.to_basis(carried[name])
-            by_block[name] = (turned * basis.inverse().to(turned), None)
+            coords = basis.to_basis(q[name])
+            by_block[name] = (coords * basis.inverse().to(coords), None)
             decay = torch.exp(-time * (basis.eigenvalues + basis.damping)).flatten()
-            carried[name] = basis.to_weights(turned * decay.to(turned))
+            q[name] = basis.to_weights(coords * decay.to(coords))
         results.append(Directions(values, by_block))
     return results[::-1]
 
@@ -189,19 +184,20 @@ def carry_back(
 def _gradients(
     network: TrainedNetwork, group: list[Any], measure: Any
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the queries' values, and their gradients by block, [m, size]."""
+    """Return the queries' values, [m], and their gradients by block, [m, size]."""
     values: list[Tensor] = []
-    shapes = {b.name: b.shape for b in network.per_sample.blocks}
-    parts: dict[str, list[Tensor]] = {name: [] for name in shapes}
+    shapes = {block.name: block.shape for block in network.per_sample.blocks}
+    pieces: dict[str, list[Tensor]] = {name: [] for name in shapes}
     for batch in group:
-        collected: list[Tensor] = []
+        collected: list[Tensor] = []  # `each_token` appends the batch's values
         batch = to_model(batch, network.model)
-        results = list(
-            network.per_sample.gradients(measure, batch, lambda v, s=collected: each_token(v, s))
-        )
+        split = partial(each_token, collected=collected)
+        by_token = list(network.per_sample.gradients(measure, batch, split))
         values.append(collected[0].double().flatten().cpu())
         for name, shape in shapes.items():
             zeros = collected[0].new_zeros(len(collected[0]), *shape)
-            matrices = [matrix(g[name], shape[0]) if name in g else zeros for g in results]
-            parts[name].append(torch.stack(matrices, 1).flatten(0, 1).flatten(1))
-    return torch.cat(values), {name: torch.cat(pieces) for name, pieces in parts.items()}
+            matrices = [
+                matrix(grads[name], shape[0]) if name in grads else zeros for grads in by_token
+            ]
+            pieces[name].append(torch.stack(matrices, 1).flatten(0, 1).flatten(1))
+    return torch.cat(values), {name: torch.cat(batches) for name, batches in pieces.items()}

@@ -22,9 +22,9 @@ from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 # (digits and MNIST, 300 samples, a linear model and an MLP, SGD of 1 to 100 epochs).
 LEFT_TO_LEARN = 0.3
 LANCZOS_STEPS = 40
-SMALLEST_STEP = 1e-12
+SMALLEST_STEP = 1e-12  # of the first, below which Lanczos' method has ended
 HALVINGS = 40
-SMALLEST = 1e-9
+SMALLEST = 1e-9  # of the upper bound, from which bisection starts
 
 
 @dataclass(slots=True)
@@ -33,30 +33,34 @@ class ShortTraining:
 
     Attributes:
         gradients: ∇L by block name, [rows, columns], float64.
-        unknowing: L where all outputs are 0, as of a network that knows nothing.
-        damping: λ, absolute, once it was found.
+        null_loss: L where all outputs are 0, as of a network that knows nothing.
+        damping: λ, absolute, once `solve` found it.
     """
 
     gradients: Mapping[str, Float[Tensor, "rows columns"]]
-    unknowing: float
+    null_loss: float
     damping: float = 0.0
 
-    def solve(self, parts: Iterable[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]) -> float:
-        """Find the least λ ≥ 0 by which the decrement is small enough; keep it in `damping`."""
-        # parts: of each block the eigenvalues of H + damping, and the squares of ∇L along them.
-        values, weights = (torch.cat(t) for t in zip(*parts, strict=True))
-        values, weights = values[weights > 0], weights[weights > 0]
-        bound = LEFT_TO_LEARN * self.unknowing
-        self.damping = _find_least(lambda added: float((weights / (values + added)).sum()), bound)
+    def solve(self, terms: Iterable[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]) -> float:
+        """Return the least λ ≥ 0 by which the decrement is small enough; keep it in `damping`."""
+        # `terms`: of each block the eigenvalues of H + damping, and the squares of ∇L along them.
+        value_parts, square_parts = zip(*terms, strict=True)
+        values = torch.cat(value_parts)
+        squares = torch.cat(square_parts)
+        is_positive = squares > 0
+        values = values[is_positive]
+        squares = squares[is_positive]
+        bound = LEFT_TO_LEARN * self.null_loss
+        self.damping = _find_least(lambda added: float((squares / (values + added)).sum()), bound)
         return self.damping
 
 
 def added_damping(added: Sequence[float]) -> str:
-    """Return the words of a method's name for what was added to damping; empty for nothing."""
-    words = " and ".join(f"{a:.2g}" for a in added)
+    """Return words that follow a method's name: what was added to damping; empty for nothing."""
     if not any(added):
         return ""
-    return f", short training: {words} more damping"
+    values = " and ".join(f"{value:.2g}" for value in added)
+    return f", short training: {values} more damping"
 
 
 def _find_least(decrement: Callable[[float], float], bound: float) -> float:
@@ -71,9 +75,7 @@ def _find_least(decrement: Callable[[float], float], bound: float) -> float:
         middle = (low * high) ** 0.5
         if decrement(middle) > bound:
             low = middle
-            high = high
         else:
-            low = low
             high = middle
     return high
 
@@ -85,39 +87,38 @@ def quadrature(
     # The matrix is positive semidefinite. All its eigenvalues where there are few.
     # Cost: LANCZOS_STEPS of 2 p² operations. A device is waited for once, at the end: steps after
     # the last that counts are taken for nothing.
-    steps = min(LANCZOS_STEPS, len(start))
-    sizes = [start.norm()]
+    n_steps = min(LANCZOS_STEPS, len(start))
+    norms = [start.norm()]
     slopes = []
-    basis = start.new_empty(steps, len(start))
-    basis[0] = start / sizes[0]
-    for step in range(steps):
-        moved = matrix @ basis[step]
-        slopes.append(basis[step] @ moved)
-        so_far = basis[: step + 1]
-        for _ in range(2):  # rounding would let it come back to where it was
-            moved = moved - so_far.T @ (so_far @ moved)
-        sizes.append(moved.norm())
-        basis[step + 1 : step + 2] = moved / sizes[-1]
+    basis = start.new_empty(n_steps, len(start))
+    basis[0] = start / norms[0]
+    for step in range(n_steps):
+        vector = matrix @ basis[step]
+        slopes.append(basis[step] @ vector)
+        earlier = basis[: step + 1]
+        for _ in range(2):  # twice: one projection leaves what rounding brings back
+            vector = vector - earlier.T @ (earlier @ vector)
+        norms.append(vector.norm())
+        basis[step + 1 : step + 2] = vector / norms[-1]  # nothing after the last step
     diagonal = torch.stack(slopes).cpu()
-    lengths = torch.stack(sizes).cpu()
-    length = lengths[0]
-    lengths = lengths[1:]
-    if not length > 0:
+    lengths = torch.stack(norms).cpu()
+    start_norm = lengths[0]
+    off_diagonal = lengths[1:]
+    if not start_norm > 0:
         return torch.zeros(1).double(), torch.zeros(1).double()
-    ends = (lengths <= SMALLEST_STEP * diagonal[0]).nonzero()
-    size = steps
+    ends = (off_diagonal <= SMALLEST_STEP * diagonal[0]).nonzero()
+    size = n_steps
     if len(ends):
         size = int(ends[0]) + 1
-    lower = torch.diag(lengths[: size - 1], -1)
+    lower = torch.diag(off_diagonal[: size - 1], -1)
     values, vectors = torch.linalg.eigh(lower + lower.T + torch.diag(diagonal[:size]))
-    return values.clamp_min(0), float(length) ** 2 * vectors[0].square()
+    return values.clamp_min(0), float(start_norm) ** 2 * vectors[0].square()
 
 
 def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTraining | None:
     """Measure what a network's training left to learn, from ∇L; None where damping ignores it."""
-    # None where damping follows no length of training: it is a number, or the loss is of values,
-    # the user's own, or of next tokens, of which every network leaves most to learn. Cost: one pass
-    # forth and back.
+    # Damping ignores it where it is a number, or the loss is of values, the user's own, or of next
+    # tokens, of which every network leaves most to learn. Cost: one pass forth and back.
     model = network.model
     loss = network.loss
     blocks = network.per_sample.blocks
@@ -125,23 +126,23 @@ def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTrainin
         return None
     parameters = dict(model.named_parameters())
     names = [name for block in blocks for name in block.parameters]
-    total = {name: torch.zeros_like(parameters[name], dtype=torch.float64) for name in names}
-    unknowing = torch.zeros((), dtype=torch.float64, device=network.device)
-    done = 0
+    weights = [parameters[name] for name in names]
+    totals = {name: torch.zeros_like(parameters[name], dtype=torch.float64) for name in names}
+    null_loss = torch.zeros((), dtype=torch.float64, device=network.device)
+    n_done = 0
     for ids, stored in network.train:
         batch = to_model(stored, model)
-        drawn = weights_at(network.train, done, len(ids))
-        done += len(ids)
+        drawn = weights_at(network.train, n_done, len(ids))
+        n_done += len(ids)
         with torch.enable_grad():
             f, y = loss.align(outputs_of(model, batch), loss.targets(batch))
-            weight = weights_of(batch, f) * drawn.to(f)
-            value = (loss.of_outputs(f, y).sum(1) * weight).sum()
-            weights = [parameters[name] for name in names]
+            sample_weights = weights_of(batch, f) * drawn.to(f)
+            value = (loss.of_outputs(f, y).sum(1) * sample_weights).sum()
             gradients = torch.autograd.grad(value, weights, allow_unused=True)
         for name, gradient in zip(names, gradients, strict=True):
             if gradient is not None:
-                total[name] += gradient.double()
-        unknowing += (loss.of_outputs(torch.zeros_like(f), y).sum(1) * weight).sum()
-    means = {name: summed.detach() / network.n for name, summed in total.items()}
+                totals[name] += gradient.double()
+        null_loss += (loss.of_outputs(torch.zeros_like(f), y).sum(1) * sample_weights).sum()
+    means = {name: total.detach() / network.n for name, total in totals.items()}
     matrices = {b.name: as_matrix(b, [means[name] for name in b.parameters]) for b in blocks}
-    return ShortTraining(matrices, float(unknowing.detach()) / network.n)
+    return ShortTraining(matrices, float(null_loss.detach()) / network.n)

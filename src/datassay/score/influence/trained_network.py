@@ -35,10 +35,11 @@ from datassay.progress import Progress, silent
 # Values that the factors of one pass may hold, and samples at most.
 PASS_VALUES = 2**22
 LARGEST_PASS = 256
-# Samples whose targets say what they are, where the first could be either.
+# Samples whose targets decide between labels and values, where the first could be either.
 TARGETS_SEEN = 1024
-# Classes that a network has learnt by heart; next tokens, of which it never is sure.
-SOFTENED, PLAIN = 2.0, 1.0
+# Temperatures: of classes, which a network learns by heart; of next tokens, as it is never sure.
+SOFTENED = 2.0
+PLAIN = 1.0
 
 
 @dataclass(slots=True)
@@ -56,9 +57,9 @@ class TrainedNetwork:
         removed: the samples whose removal is asked about; None: all.
         pass_size: samples a pass.
         integers: whether it takes arrays of whole numbers.
-        n_outputs: k, of classes; None: of values, or of a loss of the user's own.
-        has_several: whether a sample has several targets, of which no output is the one.
-        own_loss: whose gradients `self_influence` is of; None: `loss`.
+        n_outputs: k, of classes; None where outputs are values, or the loss is the user's own.
+        has_several: whether a sample has several targets, so that "output" names none of them.
+        own_loss: loss whose gradients `self_influence` is of; None: `loss`.
     """
 
     model: nn.Module
@@ -77,23 +78,23 @@ class TrainedNetwork:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights and their gradients."""
+        """Type of the weights and their gradients."""
         return next(p.dtype for p in self.model.parameters() if p.is_floating_point())
 
     @property
     def device(self) -> torch.device:
-        """Of the weights and their gradients."""
+        """Device of the weights and their gradients."""
         return next(self.model.parameters()).device
 
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Yield each batch's number of samples to remove, and the gradients of their losses."""
         for ids, batch in coalesce(self.removed, self.train):
             check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
-            result = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
-            yield len(ids), next(result)
+            gradients = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
+            yield len(ids), next(gradients)
 
     def both_gradients(self) -> Iterator[tuple[int, Gradients, Gradients | None]]:
-        """Yield batch sizes and gradients by both losses; None for the second if there is one."""
+        """Yield batch sizes and gradients of `loss` and of `own_loss`; None without `own_loss`."""
         if self.own_loss is None:
             yield from ((size, gradients, None) for size, gradients in self.loss_gradients())
             return
@@ -113,8 +114,10 @@ class TrainedNetwork:
             yield len(ids), gradients, own_grads
 
     def roots(self, seed: int, step: str) -> Iterator[Gradients]:
-        """Yield gradients whose squares add up to the loss's Gauss–Newton Hessian."""
-        generator = torch.Generator().manual_seed(seed)  # the same draws in every pass
+        """Yield gradients J_iᵀ v, a batch and a v at a time, whose Σ J_iᵀ v vᵀ J_i is n times H."""
+        # H is the loss's Gauss–Newton Hessian. Where it is drawn (many outputs), that holds in the
+        # mean; each pass draws the same.
+        generator = torch.Generator().manual_seed(seed)
         done = 0
         for ids, batch in self.train:
             if self.loss.kind.compares != "own":
@@ -128,7 +131,7 @@ class TrainedNetwork:
                     self.loss.losses, batch, lambda v, root=root: [root.to(v)]
                 )
             else:
-                targets: list[Tensor] = []  # the targets by position
+                targets: list[Tensor] = []  # aligned ones, that `values` hands to `vectors`
                 weight = weights_of(batch, next(self.model.parameters()))
                 scale = (weight * drawn.to(weight)).sqrt().view(-1, 1, 1)
 
@@ -158,52 +161,48 @@ def trained_network(
     direct: Collection[str] | None = None,
 ) -> TrainedNetwork:
     """Copy the network and prepare its gradients; samples are what `batches` takes."""
+    # direct: tensors that no layer may give gradients of, so that blocks are another network's.
     copied = typed_copy(model, getattr(torch, precision))
     if device is not None:
         copied = copied.to(device)
     selected = chosen_parameters(copied, parameters)
     integers = isinstance(train, SampleSet) and takes_integers(copied, train.x[:1])
-    parts = batches(train, 2, integers=integers)
-    _, first_batch = next(iter(parts))
+    samples = batches(train, 2, integers=integers)
+    _, first_batch = next(iter(samples))
     example = to_model(rows(first_batch, slice(0, 2)), copied)
     task = _known_task(train)
     targets = targets_of(example)
-    if task or targets is None:
-        more_targets = []
-    else:
-        more_targets = _more_targets(parts, targets)
-    bound = objective(loss, copied, example, task, more_targets)
-    k = outputs_of_classes(bound, copied, example)
-    check_classes(bound, bound.targets(example), k)
-    messages = check_logits(loss, bound, copied, example)
+    more_targets = []
+    if task is None and targets is not None:
+        more_targets = _more_targets(samples, targets)
+    training_loss = objective(loss, copied, example, task, more_targets)
+    k = outputs_of_classes(training_loss, copied, example)
+    check_classes(training_loss, training_loss.targets(example), k)
+    messages = check_logits(loss, training_loss, copied, example)
     outputs = None
-    if bound.kind.compares != "own":
+    if training_loss.kind.compares != "own":
         messages += several_outputs(copied, example)
         outputs = outputs_of
-    if outputs and targets is None and not bound.kind.is_of_tokens:
+    values = training_loss.losses
+    if outputs and targets is None and not training_loss.kind.is_of_tokens:
         values = _sums
-    else:
-        values = bound.losses
     per_sample = PerSample(copied, selected, example, values, outputs, direct)
-    size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
-    parts = batches(train, size, integers=integers)
-    if parts.n is not None:
-        n = parts.n
-    else:
-        n = sum(len(ids) for ids, _ in parts)
-    if isinstance(train, SampleSet):
-        notes = train.warnings
-    else:
-        notes = parts.warnings
+    pass_size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
+    samples = batches(train, pass_size, integers=integers)
+    n = samples.n
+    if n is None:
+        n = sum(len(ids) for ids, _ in samples)
+    notes = train.warnings if isinstance(train, SampleSet) else samples.warnings
     per_sample.warnings.extend((*notes, *messages))
     return TrainedNetwork(
-        copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size, integers, k,
-        _has_several(bound, copied, example),
+        copied, per_sample, samples, training_loss, n, progress, per_sample.warnings,
+        pass_size=pass_size, integers=integers, n_outputs=k,
+        has_several=_has_several(training_loss, copied, example),
     )  # fmt: skip
 
 
 def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
-    """Return whether several numbers or labels are fitted, none of which is the one output."""
+    """Return whether a sample has several numbers or labels to fit, not one class."""
     if loss.kind.has_one_class or loss.kind.compares == "own":
         return False
     with torch.no_grad():
@@ -220,7 +219,7 @@ def _sums(model: nn.Module, batch: Any) -> Tensor:
 
 
 def _known_task(train: Any) -> str | None:
-    """Return the task for "auto" where the samples say it, else None: several targets tell it."""
+    """Return the loss for "auto" where the sample set says it, else None: its targets decide."""
     if not isinstance(train, SampleSet):
         return None
     if train.is_classification:
@@ -231,7 +230,7 @@ def _known_task(train: Any) -> str | None:
 
 
 def _more_targets(parts: Batches, example: Tensor) -> list[Tensor]:
-    """Return targets of further samples, where they are numbers that may be labels."""
+    """Return targets of samples where they may be labels or values; empty where they are clear."""
     if not (example.is_floating_point() or example.ndim == 2):
         return []
     results = []
@@ -252,7 +251,7 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
     with torch.no_grad():
         outputs = outputs_of(model, batch)
         targets = loss.targets(batch)
-    if not loss.kind.has_one_class:  # squares of classes
+    if not loss.kind.has_one_class:  # squared error may be of classes
         is_label = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
         if is_label and outputs.ndim == 2 and outputs.shape[1] > 1:
             return outputs.shape[1]
@@ -264,34 +263,35 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
 
 
 def weights_at(samples: Batches, start: int, size: int) -> Tensor:
-    """Return the weights of `size` samples from `start` on in the mean loss; 1 for equal ones."""
+    """Return the weights in the mean loss of `size` samples from `start` on; 1 where all equal."""
     if samples.weights is None:
         return torch.ones(size, dtype=torch.float64)
     return torch.from_numpy(samples.weights[start : start + size])
 
 
 def apply_temperature(loss: Objective, temperature: float | str) -> Objective:
-    """Rewrite the training loss ℓ as T ℓ(f / T); return losses of values or the user's as is."""
+    """Return T ℓ(f / T) for a training loss ℓ of classes; other losses as they are."""
     if not loss.has_temperature:
         return loss
     if isinstance(temperature, str):
-        temperature = SOFTENED
-        if loss.kind.is_of_tokens:
-            temperature = PLAIN
+        temperature = PLAIN if loss.kind.is_of_tokens else SOFTENED
     return replace(loss, temperature=float(temperature))
 
 
 def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
-    """Let a network attribute by the softened loss; "auto" softens effects alone."""
-    trained = network.loss
-    network.loss = apply_temperature(network.loss, temperature)
-    if not isinstance(temperature, str) and network.loss.temperature != temperature:
+    """Set a network's loss to the softened one; with "auto" not that of self-influence."""
+    training_loss = network.loss
+    network.loss = apply_temperature(training_loss, temperature)
+    is_auto = isinstance(temperature, str)
+    if not is_auto and network.loss.temperature != temperature:
+        name = "your own" if training_loss.function else repr(training_loss.name)
         network.warnings.append(
             f"temperature={temperature:g} was not applied: it is of losses of classes, and this "
-            f"one is {'your own' if trained.function else trained.name!r}."
+            f"one is {name}."
         )
-    is_auto = isinstance(temperature, str) and network.loss.temperature != trained.temperature
-    network.own_loss = trained if is_auto else None
+    network.own_loss = None
+    if is_auto and network.loss.temperature != training_loss.temperature:
+        network.own_loss = training_loss
 
 
 def temperatures(network: TrainedNetwork) -> str:
@@ -299,7 +299,6 @@ def temperatures(network: TrainedNetwork) -> str:
     effects = network.loss.temperature
     if effects == 1 or not network.loss.has_temperature:
         return ""
-    own_loss = network.own_loss
-    return f", temperature {effects:g}" + (
-        "" if own_loss is None else f" ({own_loss.temperature:g} of self-influence)"
-    )
+    self_loss = network.own_loss
+    own_temperature = "" if self_loss is None else f" ({self_loss.temperature:g} of self-influence)"
+    return f", temperature {effects:g}{own_temperature}"

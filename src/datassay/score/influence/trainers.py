@@ -25,7 +25,7 @@ class FromTrainer:
         queries: likewise; None: the training samples.
         loss: "auto" with its label smoothing, or the user's own.
         notes: what of its training is not in this loss.
-        decay: a note on its weight decay, where the optimiser's state is not used; or empty.
+        decay_notes: on its weight decay, where the optimiser's state is not used; or empty.
         clip: norm that its gradients are clipped at; 0: none.
     """
 
@@ -34,7 +34,7 @@ class FromTrainer:
     queries: Any
     loss: Any
     notes: tuple[str, ...]
-    decay: tuple[str, ...]
+    decay_notes: tuple[str, ...]
     clip: float
 
 
@@ -57,22 +57,26 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
             "influence(trainer.model, train, queries)."
         )
     collate = _Collate(trainer)
-    size = int(getattr(trainer.args, "per_device_train_batch_size", 8))
-    loader = coalesce(queries, val)
-    if not (loader is None or isinstance(loader, DataLoader)):
-        loader = DataLoader(loader, size, collate_fn=collate)
+    batch_size = int(getattr(trainer.args, "per_device_train_batch_size", 8))
+    queries = coalesce(queries, val)
+    if not (queries is None or isinstance(queries, DataLoader)):
+        queries = DataLoader(queries, batch_size, collate_fn=collate)
     smoothing = float(getattr(trainer.args, "label_smoothing_factor", 0.0) or 0.0)
     if isinstance(loss, str) and loss == "auto":
         loss = Objective("auto", smoothing=smoothing)
-    train = DataLoader(trainer.train_dataset, size, collate_fn=collate)
-    clip = float(getattr(trainer.args, "max_grad_norm", 0.0) or 0.0)
     weight_decay = getattr(trainer.args, "weight_decay", 0.0)
-    decay = (
-        f"the Trainer's weight decay of {weight_decay:g} is its optimiser's and no part of the "
-        "loss: weight_decay= counts it as a penalty.",
-    ) * bool(weight_decay)
+    decay_notes = ()
+    if weight_decay:
+        decay_notes = (
+            f"the Trainer's weight decay of {weight_decay:g} is its optimiser's and no part of the "
+            "loss: weight_decay= counts it as a penalty.",
+        )
     model = _remove_mixed_precision(trainer.model)
-    return FromTrainer(model, train, loader, loss, _list_notes(trainer), decay, clip)
+    train = DataLoader(trainer.train_dataset, batch_size, collate_fn=collate)
+    clip = float(getattr(trainer.args, "max_grad_norm", 0.0) or 0.0)
+    return FromTrainer(
+        model, train, queries, loss, _list_notes(trainer), decay_notes=decay_notes, clip=clip
+    )
 
 
 class _Collate:
@@ -80,7 +84,7 @@ class _Collate:
 
     def __init__(self, trainer: Any):
         self._collate: Callable[[Sequence[Any]], Any] = trainer.data_collator
-        self._names: set[str] | None = None
+        self._names: set[str] | None = None  # of the columns that the model takes; None: all
         if getattr(trainer.args, "remove_unused_columns", True):
             base = getattr(trainer.model, "get_base_model", lambda: trainer.model)()
             labels = getattr(trainer, "label_names", None) or ()
@@ -97,15 +101,16 @@ class _Collate:
         return batch
 
     def _select(self, sample: Mapping[str, Any]) -> dict[str, Any]:
-        if self._names is None:
-            names = sample.keys()
-        else:
-            names = sample.keys() & self._names
-        return {name: sample[name] for name in sample if name in names and name not in ID_FIELDS}
+        """Return the columns of a sample that the model takes, without ids."""
+        return {
+            name: value
+            for name, value in sample.items()
+            if name not in ID_FIELDS and (self._names is None or name in self._names)
+        }
 
 
 def _remove_mixed_precision(model: nn.Module) -> nn.Module:
-    """Remove accelerate's mixed precision, whose forward would run the network it was made of."""
+    """Return the network without accelerate's mixed precision, whose forward a copy would share."""
     if "_original_forward" not in vars(model):
         return model
     network = copy.deepcopy(model)
@@ -114,6 +119,7 @@ def _remove_mixed_precision(model: nn.Module) -> nn.Module:
 
 
 def _list_notes(trainer: Any) -> tuple[str, ...]:
+    """Return a note where the Trainer's loss is the user's own; else none."""
     method = getattr(type(trainer), "compute_loss", None)
     module = getattr(method, "__module__", "")
     is_own = method is not None and not module.startswith("transformers.")

@@ -1,7 +1,8 @@
 """Average information of a sample over random subsets of the others, as in data Shapley."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -91,35 +92,33 @@ def average_information(
     Source: S1 §7, which names it as open, after data Shapley (Ghorbani and Zou, 2019). Monte Carlo;
     each draw is exact for the linearised network.
     """
-    if isinstance(fractions, float | int):
-        shares = (fractions,)
-    else:
-        shares = tuple(fractions)
+    shares = (fractions,) if isinstance(fractions, float | int) else tuple(fractions)
     sizes = [round(share * len(lin)) for share in shares]
     _check_draws(shares, sizes, draws, len(lin))
     check_memory(draws, len(lin))
     # One learning rate for all subsets, of the loss as reduced.
-    training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN})
-    settings["lr"] = training.run.step * (1 if training.reduction == "sum" else len(lin))
+    training = training_run(lin, **{name: settings[name] for name in settings if name in RUN})
+    samples_per_loss = 1 if training.reduction == "sum" else len(lin)
+    settings["lr"] = training.run.step * samples_per_loss
     rng = np.random.default_rng(seed)
-    means = []
+    means = []  # of each fraction, like the next two
     errors = []
-    counts = []
+    n_draws = []
     for f, size in enumerate(sizes):
-        information = np.full((draws, len(lin)), np.nan)
+        information = np.full((draws, len(lin)), np.nan)  # nan where a sample is not drawn
         for d, subset in enumerate(_balanced_subsets(rng, len(lin), size, draws)):
             scores = sample_information(lin.subset(subset), **settings)
             information[d, subset] = scores.information
             progress("information in random subsets", f * draws + d + 1, draws * len(sizes))
-        count = np.isfinite(information).sum(0)
+        n_drawn = np.isfinite(information).sum(0)
         means.append(np.nanmean(information, 0))
-        errors.append(np.nanstd(information, 0, ddof=1) / np.sqrt(count))
-        counts.append(count)
+        errors.append(np.nanstd(information, 0, ddof=1) / np.sqrt(n_drawn))
+        n_draws.append(n_drawn)
     return AverageInformation(
         information=np.mean(means, 0),
         standard_error=np.sqrt(np.square(errors).sum(0)) / len(sizes),
         by_fraction=np.stack(means),
-        n_draws=np.stack(counts),
+        n_draws=np.stack(n_draws),
         fractions=shares,
         ids=lin.ids,
         seed=seed,
@@ -127,7 +126,7 @@ def average_information(
 
 
 def check_memory(draws: int, n: int) -> None:
-    """Raise if draws x n informations and their spread exceed the free memory."""
+    """Raise if draws x n informations, and as many values for their spread, exceed the memory."""
     needed = 2 * 8 * draws * n
     available = available_memory()
     if needed > available:
@@ -147,15 +146,17 @@ def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int
                 f"got {share}."
             )
         if draws * size // n < 2:
-            needed = -(-2 * n // size)
+            needed = ceil(2 * n / size)
             raise SettingError(
                 f"draws must be at least {needed} at fraction {share}, so that every sample is "
                 f"drawn twice and has a standard error; got {draws}."
             )
 
 
-def _balanced_subsets(rng: np.random.Generator, n: int, size: int, draws: int):
-    """Yield uniform random subsets, dependent only in that the least drawn samples come first."""
+def _balanced_subsets(
+    rng: np.random.Generator, n: int, size: int, draws: int
+) -> Iterator[Int[np.ndarray, " size"]]:
+    """Yield random subsets of the samples that were drawn least so far, in ascending order."""
     n_drawn = np.zeros(n, int)
     for _ in range(draws):
         subset = np.sort(np.lexsort((rng.random(n), n_drawn))[:size])
@@ -164,7 +165,8 @@ def _balanced_subsets(rng: np.random.Generator, n: int, size: int, draws: int):
 
 
 def _of_run(context: Context) -> AverageInformation | None:
-    draws = context.options.get("subsets", 0)  # none unless asked for
+    """Return a run's average information; None unless subsets are asked for."""
+    draws = context.options.get("subsets", 0)
     settings = context.select_options("smoothing", "sigma", "batch_size", *RUN)
     settings |= {"seed": context.seed, "progress": context.progress}
     if not draws:

@@ -8,8 +8,9 @@ from datassay.errors import SettingError
 from datassay.rules import require
 from datassay.score.sample_information import SampleInformation
 
-# Information about the predictions on other inputs says nothing of those on the samples.
+# Smoothings about predictions on other inputs, which say nothing of those on the samples.
 OF_OUTPUTS = ("functional", "fisher", "sgd_outputs")
+# Smoothings with a σ.
 WITH_SIGMA = ("functional", "fisher", "isotropic", "langevin")
 ENOUGH = 0.55  # accuracy of a guess that hardly tells
 # A change of which more than this share lies where SGD has no noise is seen with certainty.

@@ -48,13 +48,13 @@ class CommonInformation(Tabular):
 
     @property
     def share(self) -> Float[np.ndarray, " q"]:
-        """[q], common / jointly: near 1 where any one part stands in for all; 0 without either."""
+        """The share common / jointly, [q]: near 1 where any one part stands in for all; 0 of 0."""
         is_positive = self.jointly > 0
         return np.where(is_positive, self.common / np.where(is_positive, self.jointly, 1.0), 0.0)
 
     @property
     def synergy(self) -> Float[np.ndarray, " q"]:
-        """[q], nats: what only several parts together tell; negative where they pull apart."""
+        """What only several parts together tell, [q], nats; negative where they pull apart."""
         return self.jointly - self.any_one
 
     def to_table(self) -> pa.Table:
@@ -84,10 +84,12 @@ def nearest_sets(lin: Linearization, size: int = 3, most: int = 20) -> Int[np.nd
     require(2 <= size <= MOST_PARTS, "size", f"be from 2 to {MOST_PARTS}", size)
     if size > len(lin):
         return np.empty((0, size), np.int64)
-    value, nearest = cosines(lin).topk(size - 1, dim=1)
+    cosine, nearest = cosines(lin).topk(size - 1, dim=1)
+    least_cosine = cosine[:, -1]  # of each sample with its size − 1 nearest
     rows = torch.arange(len(nearest))[:, None]
     sets = torch.cat([rows, nearest], 1).sort(1).values.numpy()
-    order = [i for i in value[:, -1].argsort(descending=True).tolist() if value[i, -1].isfinite()]
+    falling = least_cosine.argsort(descending=True)
+    order = falling[least_cosine[falling].isfinite()].tolist()
     distinct = dict.fromkeys(tuple(sets[i].tolist()) for i in order)
     return np.array(list(distinct)[:most], np.int64).reshape(-1, size)
 
@@ -129,43 +131,57 @@ def common_information(
     """
     require(np.isfinite(sigma) and sigma > 0, "sigma", "be finite and positive", sigma)
     require(len(sets) > 0, "sets", "hold at least one set", "none")
-    members = [_parts(parts, len(lin)) for parts in sets]
+    set_parts = [_check_parts(parts, len(lin)) for parts in sets]
     training = training_run(lin, **run)
     rows = training.basis.query_rows()
     m = training.basis.n_queries
-    unions = [
-        (q, u)
-        for q, parts in enumerate(members)
-        for k in range(1, len(parts) + 1)
-        for u in combinations(range(len(parts)), k)
+    unions = [  # a set, and which of its parts
+        (q, union)
+        for q, parts in enumerate(set_parts)
+        for n_parts in range(1, len(parts) + 1)
+        for union in combinations(range(len(parts)), n_parts)
     ]
-    removed = [torch.cat([members[q][i] for i in u]) for q, u in unions]
-    changes: dict[tuple[int, tuple[int, ...]], Tensor] = {}  # f − f without each union, [m, k]
+    removed = [torch.cat([set_parts[q][i] for i in union]) for q, union in unions]
+    # f − f without each union, [m, k], by set.
+    changes: list[dict[tuple[int, ...], Tensor]] = [{} for _ in sets]
+    n_done = 0
     for chunk in group_removals(training, removed):
-        for union, w in zip(chunk.groups.tolist(), chunk.coordinates.unbind(1), strict=True):
-            changes[unions[union]] = (rows @ w).reshape(m, -1)
-        progress("common information", len(changes), len(unions))
-    results = []
-    for q, parts in enumerate(members):
-        full = tuple(range(len(parts)))
-        # f with part i alone minus f with none: (f − f₋A) − (f − f₋(A∖i)).
-        reduced = [changes[q, tuple(j for j in full if j != i)] for i in full]
-        norms = torch.stack([(changes[q, full] - o).square().sum(1) for o in reduced])  # [s, m]
-        lost = {u: float(changes[r, u].square().sum(1).mean()) for r, u in unions if r == q}
-        interaction = sum((-1) ** (len(u) + 1) * loss for u, loss in lost.items())
-        values = (norms.amin(0).mean(), norms.amax(0).mean(), lost[full], interaction)
-        results.append([float(value) / (2 * sigma**2) for value in values])
-    common, any_one, jointly, interaction = np.array(results).T
-    size = np.array(list(map(len, members)))
+        for position, w in zip(chunk.groups.tolist(), chunk.coordinates.unbind(1), strict=True):
+            q, union = unions[position]
+            changes[q][union] = (rows @ w).reshape(m, -1)
+        n_done += len(chunk.groups)
+        progress("common information", n_done, len(unions))
+    measures = np.array([_measure_set(set_changes) for set_changes in changes]) / (2 * sigma**2)
+    common, any_one, jointly, interaction = measures.T
+    size = np.array(list(map(len, set_parts)))
     return CommonInformation(common, any_one, jointly, interaction, size, float(sigma))
 
 
-def _parts(parts: Sequence[int | ArrayLike], n: int) -> list[Int[Tensor, " _"]]:
-    """Check a set's parts; return the positions of each part."""
+def _measure_set(
+    changes: dict[tuple[int, ...], Float[Tensor, "m k"]],
+) -> tuple[float, float, float, float]:
+    """Return common, any_one, jointly and interaction of one set, times 2σ²."""
+    # `changes` has f − f without each union of parts, all that are not empty.
+    every_part = max(changes, key=len)
+    complements = [tuple(j for j in every_part if j != i) for i in every_part]
+    # f with part i alone minus f with none: (f − f₋A) − (f − f₋(A∖i)).
+    by_parts = [(changes[every_part] - changes[u]).square().sum(1) for u in complements]
+    by_part = torch.stack(by_parts)  # [s, m]
+    lost = {union: float(change.square().sum(1).mean()) for union, change in changes.items()}
+    interaction = sum(
+        (-1) ** (len(union) + 1) * lost[union] for union in sorted(lost, key=lambda u: (len(u), u))
+    )
+    common = float(by_part.amin(0).mean())
+    any_one = float(by_part.amax(0).mean())
+    return common, any_one, lost[every_part], float(interaction)
+
+
+def _check_parts(parts: Sequence[int | ArrayLike], n: int) -> list[Int[Tensor, " _"]]:
+    """Return the positions of each part of a set; raise if parts overlap or leave no sample."""
     require(2 <= len(parts) <= MOST_PARTS, "a set", f"have 2 to {MOST_PARTS} parts", len(parts))
     _, members = named_groups([np.atleast_1d(np.asarray(p)) for p in parts], n)
     merged = torch.cat(members)
     if len(merged.unique()) < len(merged):
         raise SettingError("parts of a set must share no sample; one is in two. Merge the parts.")
-    named_groups([merged.numpy()], n)
+    named_groups([merged.numpy()], n)  # raises if the set leaves no sample
     return members

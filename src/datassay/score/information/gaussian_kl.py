@@ -1,6 +1,6 @@
 """Sample information with SGD's noise recomputed without the sample (unequal covariances)."""
 
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -56,6 +56,7 @@ def gaussian_kl(
 
 
 def _reciprocal_condition(eigenvalues: Float[Tensor, " p"]) -> float:
+    """Return the smallest over the largest of ascending eigenvalues; 0 if none is positive."""
     if eigenvalues[-1] > 0:
         return float(eigenvalues[0] / eigenvalues[-1])
     return 0.0
@@ -127,13 +128,14 @@ def kl_information(
 def divergences(
     training: TrainingRun, ids: np.ndarray, batch_size: int, progress: Progress = silent
 ) -> KlInformation:
-    """Compute `kl_information` from a training run whose settings are checked."""
+    """Return `kl_information` of a training run whose settings are checked."""
     check_not_null(training.basis)
-    moves = training.basis.eigenvalues > 0
-    rows = training.basis.whole_rows()[:, :, moves] * training.basis.metric[moves].sqrt()
+    in_range = training.basis.eigenvalues > 0
+    rows = training.basis.whole_rows()[:, :, in_range] * training.basis.metric[in_range].sqrt()
     full = _steady_state(rows, training.residual, training.run, batch_size)
     if full is None or any(
-        _reciprocal_condition(torch.linalg.eigvalsh(s)) <= NULL_FRACTION for s in full[1]
+        _reciprocal_condition(torch.linalg.eigvalsh(covariance)) <= NULL_FRACTION
+        for covariance in full.covariances
     ):
         raise SettingError(
             f"SGD's noise must reach every direction of the weights, or the divergence is "
@@ -151,22 +153,33 @@ def divergences(
     )
 
 
+class _Gaussians(NamedTuple):
+    """SGD's steady state: a Gaussian of the weights for each of c columns of outputs."""
+
+    means: Float[Tensor, "p c"]
+    covariances: list[Float[Tensor, "p p"]]
+
+
 def _divergence_parts(
-    training: TrainingRun, rows: Float[Tensor, "n b p"], full, batch_size: int, progress: Progress
+    training: TrainingRun,
+    rows: Float[Tensor, "n b p"],
+    full: _Gaussians,
+    batch_size: int,
+    progress: Progress,
 ) -> Float[np.ndarray, "n 2"]:
-    """Return both parts of the divergence between the runs with and without each sample."""
+    """Return the parts of means and of covariances of the divergence without each sample."""
+    # `full` is SGD's steady state with all samples.
     n = len(rows)
+    run = training.leave_out(1)
     parts = np.zeros((n, 2))
     for i in range(n):
         keep = torch.arange(n) != i
-        remaining = rows[keep], training.residual[keep]
-        state = _steady_state(*remaining, training.leave_out(1), batch_size)
+        state = _steady_state(rows[keep], training.residual[keep], run, batch_size)
         if state is None:
             parts[i] = np.inf
             continue
-        weights, covariances = state
-        pairs = zip(full[0].T, full[1], weights.T, covariances, strict=True)
-        parts[i] = np.sum([gaussian_kl(*pair) for pair in pairs], 0)
+        columns = zip(full.means.T, full.covariances, state.means.T, state.covariances, strict=True)
+        parts[i] = np.sum([gaussian_kl(*column) for column in columns], 0)
         progress("leave each sample out", i + 1, n)
     return parts
 
@@ -176,8 +189,8 @@ def _steady_state(
     residual: Float[Tensor, "s b c"],
     run: Dynamics,
     batch_size: int,
-) -> tuple[Float[Tensor, "p c"], list[Float[Tensor, "p p"]]] | None:
-    """Return trained weights and c covariances; None where they have no noise or no bound."""
+) -> _Gaussians | None:
+    """Return SGD's steady state on some samples; None where it has no noise or no bound."""
     # No bound: a direction with neither data nor penalty. No noise: every sample fitted exactly.
     flat = rows.flatten(0, 1)
     eigenvalues, axes = torch.linalg.eigh(flat.T @ flat)
@@ -185,16 +198,17 @@ def _steady_state(
     curvature = eigenvalues + run.penalty
     if not curvature[0] > 0:
         return None
-    turned = rows @ axes  # [s, b, p]
-    projected = turned.flatten(0, 1).T @ residual.flatten(0, 1)
+    rotated = rows @ axes  # [s, b, p]
+    projected = rotated.flatten(0, 1).T @ residual.flatten(0, 1)
     weights = filter_values(eigenvalues, run)[:, None] * projected
-    errors = turned @ weights - residual
+    errors = rotated @ weights - residual
     scale = len(rows) ** 2 * run.step / batch_size
     covariances = []
-    for error, start in zip(errors.unbind(2), residual.unbind(2), strict=True):
-        noise = gradient_covariance(torch.einsum("nbp,nb->pn", turned, error))
-        start_noise = torch.einsum("nbp,nb->pn", turned, start).square().sum() / len(rows)
+    for error, start_error in zip(errors.unbind(2), residual.unbind(2), strict=True):
+        noise = gradient_covariance(torch.einsum("nbp,nb->pn", rotated, error))
+        start_gradients = torch.einsum("nbp,nb->pn", rotated, start_error)
+        start_noise = start_gradients.square().sum() / len(rows)
         if not noise.trace() > INTERPOLATED * start_noise:
             return None
         covariances.append(axes @ steady_state_covariance(noise, curvature, scale) @ axes.T)
-    return axes @ weights, covariances
+    return _Gaussians(axes @ weights, covariances)

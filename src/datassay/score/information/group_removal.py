@@ -4,7 +4,7 @@ Three exact ways; each size takes the cheapest: the block formula of single samp
 training the rest again from its own decomposition, and, for a few steps of descent, iterating.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,12 +20,17 @@ from datassay.score.linear.removal import (
     Penalised,
     RemovalBlocks,
     deletion,
-    iterate,
     penalised_fits,
     sum_resolvents,
     takes_few_steps,
 )
-from datassay.score.linear.training_run import Dynamics, TrainingRun, filter_values, resolvents
+from datassay.score.linear.training_run import (
+    Dynamics,
+    TrainingRun,
+    filter_values,
+    iterate,
+    resolvents,
+)
 
 # Operations of an eigendecomposition, and of solving one complex block, over the cube of its size,
 # in units of a matrix product's; as timed on one core at sizes 100 to 1000.
@@ -42,7 +47,7 @@ class GroupRemovals:
     """The removals of some groups of equal size.
 
     Attributes:
-        groups: [g], their positions in the list of groups.
+        groups: [g], positions of these groups in the list of groups.
         coordinates: W, [p, g, c], of w − w₋g.
     """
 
@@ -59,62 +64,69 @@ def group_removals(
     projected = training.basis.project(training.residual)
     sizes = torch.tensor([len(group) for group in groups])
     for size in sizes.unique().tolist():
-        of_size = (sizes == size).nonzero()[:, 0]
-        members = torch.stack([groups[i] for i in of_size.tolist()])  # [g, size]
+        group_idx = (sizes == size).nonzero()[:, 0]
+        members = torch.stack([groups[i] for i in group_idx.tolist()])  # [g, size]
         run = training.leave_out(size)
         way: Any = _choose_way(training, run, size)
-        if way is _delete:
-            fits = penalised_fits(training.basis, projected, run)
-            way = partial(_delete, projected=projected, fits=fits)
         n, b, p = training.basis.rows.shape
         n_removed = size * b
         c = training.residual.shape[2]
+        # Of one group: its rows and their changes, b x b products by each shift, iterates.
         values = n_removed * p * (3 + 2 * c) + 150 * n_removed**2 + n * b * (1 + 3 * c)
         chunk = max(1, CHUNK_VALUES // values)
-        for rows in torch.arange(len(of_size)).split(1 if way is _refit else chunk):
+        if way is _refit:
+            chunk = 1
+        elif way is _delete:
+            fits = penalised_fits(training.basis, projected, run)
+            way = partial(_delete, projected=projected, fits=fits)
+        for rows in torch.arange(len(group_idx)).split(chunk):
             weights = way(training, run, members[rows])
-            yield GroupRemovals(of_size[rows], trained[:, None] - weights)
+            yield GroupRemovals(group_idx[rows], trained[:, None] - weights)
 
 
-def _choose_way(training: TrainingRun, run: Dynamics, size: int):
-    """Choose the way of least cost: _delete, _refit or _iterate."""
+def _choose_way(training: TrainingRun, run: Dynamics, size: int) -> Callable[..., Tensor]:
+    """Return the way of least cost for groups of a size: _delete, _refit or _iterate."""
     basis = training.basis
     n, b, p = basis.rows.shape
-    refit = _refit_work(n * b, size * b, p)
+    refit_work = _refit_work(n * b, size * b, p)
     # Removing samples can only lower λ_max, but how far is known only after a decomposition.
     if run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2:
         return _refit
     if takes_few_steps(run):
-        iterated = 4 * run.steps * n * b * p * training.residual.shape[2]
-        if iterated < refit:
+        iteration_work = 4 * run.steps * n * b * p * training.residual.shape[2]
+        if iteration_work < refit_work:
             return _iterate
         return _refit
-    shifts = 1
+    n_shifts = 1
     if run.kind != "converged":
-        shifts = len(resolvents(run, basis.largest).shifts)
-    if _deletion_work(size * b, p, shifts) < refit:
+        n_shifts = len(resolvents(run, basis.largest).shifts)
+    if _deletion_work(size * b, p, n_shifts) < refit_work:
         return _delete
     return _refit
 
 
-def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:
-    """Count operations for leaving out groups, each in its cheaper way."""
-    return float(
-        sum(min(_refit_work(n * b, s * b, p), _deletion_work(s * b, p, shifts)) for s in sizes)
-    )
+def removal_work(n: int, b: int, p: int, sizes: Sequence[int], n_shifts: int) -> float:
+    """Count operations for leaving out groups of these sizes, each in its cheaper way."""
+    total = 0
+    for size in sizes:
+        refit_work = _refit_work(n * b, size * b, p)
+        total += min(refit_work, _deletion_work(size * b, p, n_shifts))
+    return float(total)
 
 
-def _refit_work(n_rows: int, removed: int, p: int) -> int:
-    n_left = n_rows - removed
-    n_side = min(n_left, p)
-    read = 0
+def _refit_work(n_rows: int, n_removed: int, p: int) -> int:
+    """Count operations of `_refit` without some of the rows; p: the basis' size."""
+    n_remaining = n_rows - n_removed
+    side = min(n_remaining, p)
+    read_work = 0
     if not is_kept_whole(n_rows * p):
-        read = 2 * n_left * p**2
-    return EIGH_OPERATIONS * n_side**3 + 2 * n_left * n_side * p + read
+        read_work = 2 * n_remaining * p**2
+    return EIGH_OPERATIONS * side**3 + 2 * n_remaining * side * p + read_work
 
 
-def _deletion_work(removed: int, p: int, shifts: int) -> int:
-    return shifts * (4 * removed**2 * p + BLOCK_SOLVE_OPERATIONS * removed**3)
+def _deletion_work(n_removed: int, p: int, n_shifts: int) -> int:
+    """Count operations of `_delete` for one group of so many rows."""
+    return n_shifts * (4 * n_removed**2 * p + BLOCK_SOLVE_OPERATIONS * n_removed**3)
 
 
 def _delete(
@@ -134,16 +146,17 @@ def _delete(
         _share_rows(basis, members),
     )
     terms, v = deletion(basis, blocks, run, fits)
-    full = filter_values(basis.eigenvalues, run)[:, None] * projected
-    return full[:, None] - sum_resolvents(blocks.rows, basis.eigenvalues, terms, v)
+    # With all samples, by the run that the others have.
+    weights = filter_values(basis.eigenvalues, run)[:, None] * projected
+    return weights[:, None] - sum_resolvents(blocks.rows, basis.eigenvalues, terms, v)
 
 
 def _share_rows(basis: Eigenbasis, members: Int[Tensor, "g size"]) -> tuple[Tensor, Tensor] | None:
-    """Return the groups' distinct rows and their positions there; None if no work is saved."""
+    """Return the groups' distinct rows, and where each group's rows are; None: no work saved."""
     distinct, positions = members.unique(return_inverse=True)
     b = basis.rows.shape[1]
-    size = len(distinct) * b
-    if size > MOST_SHARED_ROWS or size**2 > members.numel() * members.shape[1] * b**2:
+    n_rows = len(distinct) * b
+    if n_rows > MOST_SHARED_ROWS or n_rows**2 > members.numel() * members.shape[1] * b**2:
         return None
     positions = (positions[:, :, None] * b + torch.arange(b)).flatten(1)
     return basis.rows_of(distinct).flatten(0, 1), positions
@@ -152,6 +165,7 @@ def _share_rows(basis: Eigenbasis, members: Int[Tensor, "g size"]) -> tuple[Tens
 def _iterate(
     training: TrainingRun, run: Dynamics, members: Int[Tensor, "g size"]
 ) -> Float[Tensor, "p g c"]:
+    """Return weights without each group after a few steps of descent."""
     return iterate(training.basis, training.residual, run, members)
 
 
@@ -188,5 +202,7 @@ def _refit(
             f"long and descent is unstable; got η·λ_max = {fastest:.4g}. Or use flow."
         )
     values = filter_values(eigenvalues, run)[:, None]
-    solved = directions @ (values * (directions.T @ target))
-    return (solved if rows is None else rows.T @ solved)[:, None]
+    weights = directions @ (values * (directions.T @ target))
+    if rows is not None:
+        weights = rows.T @ weights
+    return weights[:, None]

@@ -110,26 +110,28 @@ def informations(
     sigma: float,
     progress: Progress = silent,
 ) -> Float[np.ndarray, " g"]:
-    """Compute each group's information under one run, in nats, in the order of the groups."""
+    """Return each group's information under one run, in nats, in the order of the groups."""
     basis = training.basis
-    functional = smoothing == "functional"
-    if functional:
+    if smoothing == "functional":
         measure = basis.squared_predictions()
+        n_terms = basis.n_queries
     else:
         measure = basis.squared_weights
-    information = torch.zeros(len(groups), dtype=torch.float64)
-    n, b, size = basis.rows.shape
+        n_terms = 1
+    squared_change = torch.zeros(len(groups), dtype=torch.float64)
+    n, b, p = basis.rows.shape
     n_done = 0
-    with few_threads(n * b, size):
+    with few_threads(n * b, p):
         for chunk in group_removals(training, groups):
-            information[chunk.groups] = measure(chunk.coordinates)
+            squared_change[chunk.groups] = measure(chunk.coordinates)
             n_done += len(chunk.groups)
             progress("leave each group out", n_done, len(groups))
-    return (information / (2 * sigma**2 * (basis.n_queries if functional else 1))).numpy()
+    return (squared_change / (2 * sigma**2 * n_terms)).numpy()
 
 
 def named_groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
-    """Check labels or lists of positions; return the groups' names and members."""
+    """Return the names of groups, and the positions of the members of each; raise if unusable."""
+    # groups: n labels, or a list of positions per group, whose names are 0, 1, ...
     require(len(groups) != 0, "groups", "hold at least one group", "none")
     if all(np.ndim(group) == 0 for group in groups):
         labels = np.asarray(groups)
@@ -149,16 +151,14 @@ def named_groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
 
 
 def _check_group(name: object, group: np.ndarray, n: int) -> None:
+    """Raise if a group is no list of distinct positions of some, but not all, of n samples."""
     if group.ndim != 1 or len(group) == 0 or not np.issubdtype(group.dtype, np.integer):
         raise SettingError(
             f"a group must be a non-empty list of whole positions; group {name} is of shape "
             f"{group.shape} and type {group.dtype}."
         )
     if group.min() < 0 or group.max() >= n:
-        if group.min() < 0:
-            position = group.min()
-        else:
-            position = group.max()
+        position = group.min() if group.min() < 0 else group.max()
         raise SettingError(f"positions must be from 0 to {n - 1}; group {name} holds {position}.")
     if len(np.unique(group)) < len(group):
         raise SettingError(f"a group must name each sample once; group {name} repeats one.")

@@ -21,6 +21,8 @@ from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
 from datassay.score.linear.training_run import Dynamics, TrainingRun, training_run
 from datassay.score.settings import Run, Smoothing
 
+CHUNK_VALUES = 2**23  # exponents that are held at once
+
 
 @result
 class MarginalInformation(Tabular):
@@ -104,30 +106,31 @@ def marginal_information(
     """
     check_smoothing(smoothing, sigma)
     rules.at_least("draws", draws, 2)
-    new_idx = _fresh(fresh, len(lin))
-    train_idx = np.setdiff1d(np.arange(len(lin)), new_idx)
+    fresh_idx = _check_fresh(fresh, len(lin))
+    train_idx = np.setdiff1d(np.arange(len(lin)), fresh_idx)
     basis = eigenbasis(lin)
-    moves = basis.eigenvalues > 0
+    in_range = basis.eigenvalues > 0
     b = lin.rows_per_sample
-    rows = basis.whole_rows()[..., moves] * basis.metric[moves].sqrt()  # Φ, [n, b, p]
+    rows = basis.whole_rows()[..., in_range] * basis.metric[in_range].sqrt()  # Φ, [n, b, p]
     queries = None
     if smoothing == "functional":
-        of_val = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
-        of_fresh = rows[torch.from_numpy(new_idx)].flatten(0, 1)
-        queries = (of_fresh if lin.val_outputs is None else of_val).reshape(-1, b, rows.shape[2])
+        query_rows = basis.query_rows()[:, in_range] / basis.metric[in_range].sqrt()
+        if lin.val_outputs is None:
+            query_rows = rows[torch.from_numpy(fresh_idx)].flatten(0, 1)
+        queries = query_rows.reshape(-1, b, rows.shape[2])
     training = training_run(_select(lin, rows, train_idx), **run)
     w_without, w = _retrain(training, rows[torch.from_numpy(train_idx)])
-    shifts = torch.empty(len(train_idx), len(new_idx), *_scale(w[None], queries, sigma).shape[1:])
-    shifts = shifts.double()  # [n, q, m, k]
-    for j, i in enumerate(new_idx):
+    m, k = _scale(w[None], queries, sigma).shape[1:]
+    shifts = torch.empty(len(train_idx), len(fresh_idx), m, k, dtype=torch.float64)
+    for j, i in enumerate(fresh_idx):
         idx = np.append(train_idx, i)
         lin_j = _select(lin, rows, idx)
         run_j = TrainingRun(_stable_basis(lin_j, training.run), lin_j.residual, training.run, "sum")
         # All but the last sample, whose removal is the run on S again.
         replaced, _ = _retrain(run_j, rows[torch.from_numpy(idx)])
         shifts[:, j] = _scale(replaced[:-1] - w, queries, sigma)
-        progress("another sample in place of each", j + 1, len(new_idx))
-    information, error = _mixtures(shifts, draws, seed)
+        progress("another sample in place of each", j + 1, len(fresh_idx))
+    information, error = _estimate_divergence(shifts, draws, seed)
     return MarginalInformation(
         information=information,
         standard_error=error,
@@ -140,7 +143,7 @@ def marginal_information(
     )
 
 
-def _fresh(fresh: ArrayLike, n: int) -> Int[np.ndarray, " q"]:
+def _check_fresh(fresh: ArrayLike, n: int) -> Int[np.ndarray, " q"]:
     """Return the positions of the fresh samples; raise if they are not distinct positions."""
     idx = np.asarray(fresh)
     is_list = idx.ndim == 1 and len(idx) > 0 and np.issubdtype(idx.dtype, np.integer)
@@ -158,14 +161,18 @@ def _fresh(fresh: ArrayLike, n: int) -> Int[np.ndarray, " q"]:
 def _select(
     lin: Linearization, rows: Float[Tensor, "n b p"], idx: Int[np.ndarray, " s"]
 ) -> Linearization:
-    """Select some samples, with their features in an orthonormal basis of all."""
-    flat = rows[torch.from_numpy(idx)].flatten(0, 1)
-    form = replace(lin.form, representation="features", n_rows=len(flat), n_features=flat.shape[1])
-    bare = replace(lin, val_outputs=None, val_kernel=None, val_features=None, val_targets=None)
-    return replace(bare.subset(idx), kernel=None, features=flat, form=form)
+    """Return some samples, with rows as features; `rows` are all samples' in one basis."""
+    features = rows[torch.from_numpy(idx)].flatten(0, 1)
+    n_rows, n_features = features.shape
+    form = replace(lin.form, representation="features", n_rows=n_rows, n_features=n_features)
+    without_val = replace(
+        lin, val_outputs=None, val_kernel=None, val_features=None, val_targets=None
+    )
+    return replace(without_val.subset(idx), kernel=None, features=features, form=form)
 
 
 def _stable_basis(lin: Linearization, run: Dynamics) -> Eigenbasis:
+    """Return the eigenbasis of some samples; raise if descent is unstable on them."""
     basis = eigenbasis(lin)
     if run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2:
         raise SettingError(
@@ -178,44 +185,47 @@ def _stable_basis(lin: Linearization, run: Dynamics) -> Eigenbasis:
 def _retrain(
     training: TrainingRun, rows: Float[Tensor, "n b p"]
 ) -> tuple[Float[Tensor, "n p c"], Float[Tensor, "p c"]]:
-    """Return the weights without each sample, and with all."""
+    """Return the weights without each sample, and with all, over the columns of `rows`."""
     basis = training.basis
     axes = weight_axes(basis, rows.flatten(0, 1))
-    moves = basis.eigenvalues > 0
-    trained = axes @ (basis.metric[moves].sqrt()[:, None] * training.fit_weights()[moves])
-    parts = [torch.einsum("dp,pgc->gdc", axes, w) for w in weight_changes(training)]
-    return trained - torch.cat(parts), trained
+    in_range = basis.eigenvalues > 0
+    coordinates = basis.metric[in_range].sqrt()[:, None] * training.fit_weights()[in_range]
+    trained = axes @ coordinates
+    changes = [torch.einsum("dp,pgc->gdc", axes, w) for w in weight_changes(training)]
+    return trained - torch.cat(changes), trained
 
 
 def _scale(
     change: Float[Tensor, "n p c"], queries: Float[Tensor, "m b p"] | None, sigma: float
 ) -> Float[Tensor, "n m k"]:
-    """Return each query's output changes in units of σ; without queries the weights' changes."""
+    """Return each query's output changes over σ; without queries (m = 1) the weights' over σ."""
     if queries is None:
         return change.flatten(1)[:, None] / sigma
     return torch.einsum("mbp,npc->nmbc", queries, change).flatten(2) / sigma
 
 
-def _mixtures(
+def _estimate_divergence(
     shifts: Float[Tensor, "n q m k"], draws: int, seed: int
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Estimate KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)), mean over m, and its standard error."""
-    # −E log A, A = (1/q) Σ_j exp(u_j ξ − ½‖u_j‖²). E A = 1, so that A − 1 − log A, never negative,
-    # has the same mean and next to no variance where all u are small.
-    noise = np.random.default_rng(seed).standard_normal((draws, shifts.shape[3]))
-    half = torch.from_numpy(noise)
-    values = [_values(u.transpose(0, 1), half) for u in shifts]  # of each sample, [draws]
-    estimates = torch.stack(values)
+    """Return KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)) of shifts u, mean over m, and its standard error."""
+    noise = torch.from_numpy(np.random.default_rng(seed).standard_normal((draws, shifts.shape[3])))
+    estimates = torch.stack([_draw_divergences(u.transpose(0, 1), noise) for u in shifts])
     return estimates.mean(1).numpy(), (estimates.std(1) / math.sqrt(draws)).numpy()
 
 
-def _values(u: Float[Tensor, "m q k"], half: Float[Tensor, "draws k"]) -> Float[Tensor, " draws"]:
-    total = torch.zeros(len(half), dtype=torch.float64)
-    controlled = bool(u.square().sum(2).max() < 1)
-    for noise in (half, -half):
-        # Queries at a time, at most 2²³ values of exponents.
-        for chunk in u.split(max(1, 2**23 // (u.shape[1] * len(half)))):
-            exponent = chunk @ noise.T - 0.5 * chunk.square().sum(2, keepdim=True)  # [m, q, draws]
-            log = torch.logsumexp(exponent, 1) - math.log(u.shape[1])
-            total += ((torch.expm1(log) if controlled else 0) - log).sum(0)
+def _draw_divergences(
+    u: Float[Tensor, "m q k"], noise: Float[Tensor, "draws k"]
+) -> Float[Tensor, " draws"]:
+    """Return one sample's divergence as each draw ξ and −ξ estimate it, mean over m."""
+    # −E log A, A = (1/q) Σ_j exp(u_j ξ − ½‖u_j‖²). E A = 1, so that A − 1 − log A, never negative,
+    # has the same mean and next to no variance where all u are small.
+    total = torch.zeros(len(noise), dtype=torch.float64)
+    is_small = bool(u.square().sum(2).max() < 1)
+    queries_at_once = max(1, CHUNK_VALUES // (u.shape[1] * len(noise)))
+    for xi in (noise, -noise):
+        for chunk in u.split(queries_at_once):
+            exponent = chunk @ xi.T - 0.5 * chunk.square().sum(2, keepdim=True)  # [m, q, draws]
+            log_a = torch.logsumexp(exponent, 1) - math.log(u.shape[1])
+            excess = torch.expm1(log_a) if is_small else 0  # A − 1
+            total += (excess - log_a).sum(0)
     return total / (2 * len(u))

@@ -57,6 +57,7 @@ def cosines(lin: Linearization) -> Float[Tensor, "n n"]:
 
 
 def _compute_traces(lin: Linearization) -> Float[Tensor, "n n"]:
+    """Return tr Θ_ij of all pairs of samples."""
     n = len(lin)
     b = lin.rows_per_sample
     if lin.kernel is not None:
@@ -147,50 +148,41 @@ def pair_information(
     among = _positions("among", among, (-1,))
     _check_choice(n, pairs, among, top)
     training = training_run(lin, **run)
-    info = np.full(n, np.nan)
     candidates = coalesce(among, pairs)
-    if candidates is None:
-        members = np.arange(n)
-    else:
-        members = np.unique(candidates)
-    if members[0] < 0:
-        extreme = members[0]
-    else:
-        extreme = members[-1]
+    members = np.arange(n) if candidates is None else np.unique(candidates)
+    extreme = members[0] if members[0] < 0 else members[-1]
     require(0 <= extreme < n, "positions", f"be from 0 to {n - 1}", extreme)
+    information = np.full(n, np.nan)  # of the members alone
     if alone is None:
         singletons = list(torch.as_tensor(members)[:, None])
-        info[members] = informations(training, singletons, smoothing, sigma)
+        information[members] = informations(training, singletons, smoothing, sigma)
     else:
-        info[members] = alone[members]
+        information[members] = alone[members]
     if pairs is None:
-        if top is None:
-            selected = members
-        else:
-            selected = np.argsort(-info, kind="stable")[:top]
+        selected = members
+        if top is not None:
+            selected = np.argsort(-information, kind="stable")[:top]
         pairs = selected[np.stack(np.triu_indices(len(selected), 1), 1)]
     joint = informations(training, list(torch.as_tensor(pairs)), smoothing, sigma, progress)
     return PairInformation(
         pairs=pairs,
         ids=lin.ids[pairs],
-        single=info[pairs],
+        single=information[pairs],
         joint=joint,
-        interaction=info[pairs].sum(1) - joint,
+        interaction=information[pairs].sum(1) - joint,
         smoothing=smoothing,
         sigma=float(sigma),
     )
 
 
 def _positions(name: str, values: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Check all but the range of positions; return an array. −1 in the shape means any length."""
+    """Return positions as an array; raise unless whole and of this shape, its first axis free."""
     if values is None:
         return None
     positions = np.asarray(values)
-    fits = positions.ndim == len(shape) and positions.shape[1:] == shape[1:]
-    if not fits or not np.issubdtype(positions.dtype, np.integer):
-        rule = "[s]"
-        if len(shape) == 2:
-            rule = "[q, 2]"
+    has_shape = positions.ndim == len(shape) and positions.shape[1:] == shape[1:]
+    if not has_shape or not np.issubdtype(positions.dtype, np.integer):
+        rule = "[q, 2]" if len(shape) == 2 else "[s]"
         raise SettingError(
             f"{name} must be {rule} whole positions; got shape {list(positions.shape)} and type "
             f"{positions.dtype}."
@@ -199,6 +191,7 @@ def _positions(name: str, values: ArrayLike | None, shape: tuple[int, ...]) -> n
 
 
 def _check_choice(n: int, pairs, among, top) -> None:
+    """Raise unless exactly one way to choose pairs is given, and there are enough samples."""
     settings = {"pairs": pairs, "among": among, "top": top}
     names = [name for name, value in settings.items() if value is not None]
     if len(names) != 1:

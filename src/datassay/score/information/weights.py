@@ -20,6 +20,9 @@ from datassay.score.settings import check_batch_size
 # Eigenvalues of a covariance below this fraction of its largest count as rounding: they are
 # computed to about p · 2⁻⁵², so those above have three correct digits or more.
 NULL_FRACTION = 1e-10
+# n tr Λ relative to Σ ‖∇ℓ_i‖² at the starting weights: below, every sample is fitted to rounding or
+# all gradients are equal.
+INTERPOLATED = 1e-20
 
 
 def gradient_covariance(gradients: Float[Tensor, "p n"]) -> Float[Tensor, "p p"]:
@@ -75,7 +78,7 @@ class GaussianNoise:
 
     @property
     def rank(self) -> int:
-        """r, the directions with noise."""
+        """Number of directions with noise, r."""
         return len(self.factor)
 
     def information(self, changes: Float[Tensor, "p g"]) -> Float[Tensor, " g"]:
@@ -91,7 +94,7 @@ class GaussianNoise:
 def gaussian_noise(
     covariance: Float[Tensor, "p p"], null_fraction: float = NULL_FRACTION
 ) -> GaussianNoise:
-    """Decompose a covariance without its null directions."""
+    """Return the Gaussian of a covariance, whose null directions are left out."""
     eigenvalues, directions = torch.linalg.eigh(covariance)
     threshold = null_fraction * float(eigenvalues[-1])
     if not threshold > 0:
@@ -101,11 +104,6 @@ def gaussian_noise(
         )
     is_large = eigenvalues > threshold
     return GaussianNoise((directions[:, is_large] / eigenvalues[is_large].sqrt()).T, threshold)
-
-
-# n tr Λ relative to Σ ‖∇ℓ_i‖² at the starting weights: below, every sample is fitted to rounding or
-# all gradients are equal.
-INTERPOLATED = 1e-20
 
 
 @result
@@ -141,22 +139,22 @@ def weight_changes(
     basis = training.basis
     n = len(training.residual)
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
-    moves = basis.eigenvalues > 0
-    scale = basis.metric[moves].sqrt()[:, None, None]
+    in_range = basis.eigenvalues > 0
+    scale = basis.metric[in_range].sqrt()[:, None, None]
     for removal in removals(basis, training.residual, training.run, training.leave_out(1), chunk):
-        yield scale * removal.coordinates[moves]
+        yield scale * removal.coordinates[in_range]
         progress("leave each sample out", removal.start + removal.coordinates.shape[1], n)
 
 
 def fisher_information(
     training: TrainingRun, sigma: float, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """Compute ½ Δᵢᵀ F Δᵢ / σ² of every sample, through the weights."""
+    """Return ½ Δᵢᵀ F Δᵢ / σ² of every sample, through the weights."""
     # Source: S1 §5, Σ = σ² F⁻¹. Equal to the functional information of a linearised network.
     # F = (1/m) Σ_j J_jᵀJ_j over the queries, in the coordinates of `weight_changes`.
     basis = training.basis
-    moves = basis.eigenvalues > 0
-    rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
+    in_range = basis.eigenvalues > 0
+    rows = basis.query_rows()[:, in_range] / basis.metric[in_range].sqrt()
     fisher = rows.T @ rows / basis.n_queries
     values = [
         torch.einsum("pgc,pgc->g", change, (fisher @ change.flatten(1)).reshape(change.shape))
@@ -169,19 +167,19 @@ def fisher_information(
 def steady_state_information(
     training: TrainingRun, batch_size: int, progress: Progress = silent
 ) -> tuple[Float[np.ndarray, " n"], SteadyState]:
-    """Compute ½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD."""
+    """Return ½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD, and that noise."""
     # Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
     noises = steady_state_noise(training, batch_size)
     information: list[Any] = []
-    inside: list[Any] = []
-    total = []
+    squared_inside: list[Any] = []
+    squared_lengths = []
     for change in weight_changes(training, progress):
         columns = list(zip(noises, change.unbind(2), strict=True))
         information.append(sum(noise.information(w) for noise, w in columns))
-        inside.append(sum(noise.inside(w) for noise, w in columns))
-        total.append(change.square().sum((0, 2)))
-    squared_length = torch.cat(total)
-    share = torch.cat(inside) / torch.where(squared_length > 0, squared_length, 1.0)
+        squared_inside.append(sum(noise.inside(w) for noise, w in columns))
+        squared_lengths.append(change.square().sum((0, 2)))
+    squared_length = torch.cat(squared_lengths)
+    share = torch.cat(squared_inside) / torch.where(squared_length > 0, squared_length, 1.0)
     outside = torch.where(squared_length > 0, (1 - share).clamp(0, 1), 0.0)
     state = SteadyState(
         batch_size=batch_size,
@@ -219,32 +217,32 @@ def _curvature(training: TrainingRun) -> Float[Tensor, " p"]:
 def langevin_information(
     training: TrainingRun, batch_size: int, sigma: float, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """Compute (b / (n² η σ²)) Δᵢᵀ H Δᵢ of every sample: noise of Λ = σ² I in every direction."""
+    """Return (b / (n² η σ²)) Δᵢᵀ H Δᵢ of every sample: noise of Λ = σ² I in every direction."""
     # Source: S1 eq. 15 (Cook 1977), with the factor n² of `steady_state_covariance`.
     check_batch_size(batch_size)
     scale = batch_size / (len(training.residual) ** 2 * training.run.step * sigma**2)
     h = _curvature(training)[:, None, None]
-    parts = [(h * w.square()).sum((0, 2)) for w in weight_changes(training, progress)]
-    return (scale * torch.cat(parts)).numpy()
+    products = [(h * w.square()).sum((0, 2)) for w in weight_changes(training, progress)]
+    return (scale * torch.cat(products)).numpy()
 
 
 def output_information(
     training: TrainingRun, batch_size: int, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """Compute (1/(2m)) Σ_j Δf_jᵀ (J_j Σ J_jᵀ)⁺ Δf_j of every sample: outputs under SGD's noise."""
+    """Return (1/(2m)) Σ_j Δf_jᵀ (J_j Σ J_jᵀ)⁺ Δf_j of every sample: outputs under SGD's noise."""
     # Source: S1 eq. 7 with the noise that SGD leaves in the outputs instead of σ² I. What an
     # input's noise does not reach is left out, as `gaussian_noise` does.
     basis = training.basis
-    moves = basis.eigenvalues > 0
+    in_range = basis.eigenvalues > 0
     b = training.residual.shape[1]
-    rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
+    rows = basis.query_rows()[:, in_range] / basis.metric[in_range].sqrt()
     rows = rows.reshape(-1, b, rows.shape[1])  # [m, b, p]
     roots = []  # of each column, [m, b, b]: (J Σ Jᵀ)⁺ = rootᵀ root
     for sigma in _steady_state(training, batch_size):
         noise, axes = torch.linalg.eigh(rows @ sigma @ rows.mT)
-        reached = noise > NULL_FRACTION * noise[:, -1:].clamp_min(0)
-        inverse = torch.where(reached, noise.clamp_min(0), torch.inf).rsqrt()
-        roots.append(inverse[:, :, None] * axes.mT)
+        is_reached = noise > NULL_FRACTION * noise[:, -1:].clamp_min(0)
+        inverse_root = torch.where(is_reached, noise.clamp_min(0), torch.inf).rsqrt()
+        roots.append(inverse_root[:, :, None] * axes.mT)
     values: list = []
     for change in weight_changes(training, progress):
         columns = zip(roots, change.unbind(2), strict=True)
@@ -253,10 +251,10 @@ def output_information(
 
 
 def weight_axes(basis: Eigenbasis, features: Float[Tensor, "rows d"]) -> Float[Tensor, "d p"]:
-    """Return U, [d, p], orthonormal: Δw = U Δ for Δ in the coordinates of `weight_changes`."""
-    moves = basis.eigenvalues > 0
-    rows = (basis.whole_rows()[..., moves] * basis.metric[moves].sqrt()).flatten(0, 1)
-    return features.T @ rows / basis.eigenvalues[moves]
+    """Return U, [d, p], with orthonormal columns: Δw = U Δ for Δ as of `weight_changes`."""
+    in_range = basis.eigenvalues > 0
+    rows = (basis.whole_rows()[..., in_range] * basis.metric[in_range].sqrt()).flatten(0, 1)
+    return features.T @ rows / basis.eigenvalues[in_range]
 
 
 # Σ of the user's own: variances, a covariance, or Δ ↦ Σ⁻¹ Δ.
@@ -269,20 +267,21 @@ def given_information(
     covariance: Covariance,
     progress: Progress = silent,
 ) -> Float[np.ndarray, " n"]:
-    """Compute ½ Δᵢᵀ Σ⁻¹ Δᵢ of every sample, Σ given over the columns of the features."""
+    """Return ½ Δᵢᵀ Σ⁻¹ Δᵢ of every sample, Σ given over the columns of the features."""
     # Source: S1 Prop. 3.2, whose Σ is free.
     axes = weight_axes(training.basis, features)
     solve = _solver(covariance, features.shape[1])
     values = []
     for change in weight_changes(training, progress):
-        flat = axes @ change.flatten(1)  # [d, g c]
-        solved = torch.as_tensor(np.asarray(solve(flat.numpy()), np.float64))
-        if solved.shape != flat.shape:
+        columns = axes @ change.flatten(1)  # Δ, [d, g c]
+        solved = torch.as_tensor(np.asarray(solve(columns.numpy()), np.float64))
+        if solved.shape != columns.shape:
             raise SettingError(
-                f"smoothing must return Σ⁻¹ Δ in the shape of Δ, {list(flat.shape)}; got "
+                f"smoothing must return Σ⁻¹ Δ in the shape of Δ, {list(columns.shape)}; got "
                 f"{list(solved.shape)}."
             )
-        values.append((flat * solved).reshape(len(flat), *change.shape[1:]).sum((0, 2)) / 2)
+        products = (columns * solved).reshape(len(columns), *change.shape[1:])
+        values.append(products.sum((0, 2)) / 2)
     information = torch.cat(values)
     lowest = float(information.min())
     if not lowest >= -NULL_FRACTION * float(information.max()):
@@ -303,17 +302,18 @@ def _solver(covariance: Covariance, d: int) -> Callable[[np.ndarray], np.ndarray
             f"linearisation's {d} features; got shape {list(sigma.shape)}."
         )
     if sigma.ndim == 1:
-        _check_covariance(sigma, bool(np.isfinite(sigma).all() and (sigma > 0).all()))
+        _require_valid(sigma, bool(np.isfinite(sigma).all() and (sigma > 0).all()))
         return lambda change: change / sigma[:, None]
-    symmetric = np.isfinite(sigma).all() and np.allclose(sigma, sigma.T, rtol=1e-10, atol=0)
-    _check_covariance(sigma, bool(symmetric))
+    is_symmetric = np.isfinite(sigma).all() and np.allclose(sigma, sigma.T, rtol=1e-10, atol=0)
+    _require_valid(sigma, bool(is_symmetric))
     factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(sigma))
-    _check_covariance(sigma, not failed)
+    _require_valid(sigma, not failed)
     return lambda change: torch.cholesky_solve(torch.from_numpy(change), factor).numpy()
 
 
-def _check_covariance(sigma: np.ndarray, holds: bool) -> None:
-    if not holds:
+def _require_valid(sigma: np.ndarray, is_valid: bool) -> None:
+    """Raise if a covariance was found not to be one."""
+    if not is_valid:
         raise SettingError(
             "smoothing as an array must be finite, symmetric and positive definite; got one of "
             f"shape {list(sigma.shape)} that is not. Add a small multiple of the identity."
@@ -322,23 +322,23 @@ def _check_covariance(sigma: np.ndarray, holds: bool) -> None:
 
 def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
     """Return per-sample loss gradients at the trained weights; raise if they have no spread."""
-    basis, residual = training.basis, training.residual
-    products = _products(basis, training.fit_outputs() - residual)
-    start = _products(basis, -residual)
-    noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in products)
-    start_size = sum(float(g.square().sum()) for g in start)
-    if not noise > INTERPOLATED * start_size:
+    residual = training.residual
+    gradients = _gradients_of(training.basis, training.fit_outputs() - residual)
+    start_gradients = _gradients_of(training.basis, -residual)
+    noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in gradients)
+    start_squares = sum(float(g.square().sum()) for g in start_gradients)
+    if not noise > INTERPOLATED * start_squares:
         raise SettingError(
             "smoothing='sgd' needs a fit with errors left, for SGD has no noise where every sample "
             "is fitted exactly, or all are the same; got Λ = 0. Set weight_decay above 0, or train "
             "for fewer steps."
         )
-    return products
+    return gradients
 
 
-def _products(basis: Eigenbasis, errors: Float[Tensor, "n b c"]) -> list[Float[Tensor, "p n"]]:
+def _gradients_of(basis: Eigenbasis, errors: Float[Tensor, "n b c"]) -> list[Float[Tensor, "p n"]]:
     """Return J_iᵀ e_i for every sample, one matrix per column."""
-    moves = basis.eigenvalues > 0
-    root = basis.metric[moves].sqrt()[:, None]
-    rows = basis.whole_rows()[:, :, moves]
-    return [root * torch.einsum("nbp,nb->pn", rows, e) for e in errors.unbind(2)]
+    in_range = basis.eigenvalues > 0
+    root = basis.metric[in_range].sqrt()[:, None]
+    rows = basis.whole_rows()[:, :, in_range]
+    return [root * torch.einsum("nbp,nb->pn", rows, error) for error in errors.unbind(2)]

@@ -72,16 +72,11 @@ class FeatureRows:
 
     def __getstate__(self) -> dict[str, Any]:
         # Rows that are kept whole are computed once here, not by every worker.
-        if self.is_small:
-            rows = self.read_all()
-        else:
-            rows = self._all_rows
-        state = self.__dict__ | {"_all_rows": rows}
+        rows = self.read_all() if self.is_small else self._all_rows
+        unneeded = ("_vectors",)
         if rows is not None:
             unneeded = ("features", "_vectors", "_operand")
-        else:
-            unneeded = ("_vectors",)
-        return state | dict.fromkeys(unneeded)
+        return self.__dict__ | {"_all_rows": rows} | dict.fromkeys(unneeded)
 
     def __getitem__(self, samples: slice) -> Float[Tensor, "chunk b p"]:
         """Return the rows of samples start to stop, float64."""
@@ -92,21 +87,21 @@ class FeatureRows:
     def _panel(self, samples: slice) -> Float[Tensor, "chunk b p"]:
         b = self.shape[1]
         start, stop, _ = samples.indices(len(self))
-        return self._rows(self.features[start * b : stop * b])
+        return self._rotate(self.features[start * b : stop * b])
 
-    def _rows(self, features: Float[Tensor, "rows p"]) -> Float[Tensor, "chunk b p"]:
+    def _rotate(self, features: Float[Tensor, "rows p"]) -> Float[Tensor, "chunk b p"]:
+        """Return some rows of Φ times V, by sample."""
         features = operand(features, self._products, self.device)
         rows = product(features, self._operand, self._products)
         return rows.double().cpu().reshape(-1, *self.shape[1:])
 
     def read_all(self) -> Float[Tensor, "n b p"]:
-        """Return all of ΦV, for scores that need it, and keep it. Raise if memory is too small."""
+        """Return all of ΦV and keep it; raise if it does not fit the memory twice."""
         if self._all_rows is None:
             n_bytes = 8.0 * self.shape.numel()
-            if self._memory is None:
+            memory = self._memory
+            if memory is None:
                 memory = available_memory()
-            else:
-                memory = self._memory
             if not self.is_small and 2 * n_bytes > memory:
                 n, b, size = self.shape
                 raise SettingError(
@@ -127,16 +122,16 @@ class FeatureRows:
             return self.read_all()[samples]
         n, b, size = self.shape
         if isinstance(self.features, Tensor):
-            return self._rows(self.features.unflatten(0, (-1, b))[samples].flatten(0, 1))
+            return self._rotate(self.features.unflatten(0, (-1, b))[samples].flatten(0, 1))
         chunks = []
         for panel in panels(n, b * size):
             positions = samples[(samples >= panel.start) & (samples < panel.stop)] - panel.start
             features = self.features[panel.start * b : panel.stop * b]
             chunks.append(features.unflatten(0, (-1, b))[positions].flatten(0, 1))
-        return self._rows(torch.cat(chunks))
+        return self._rotate(torch.cat(chunks))
 
     def modes(self, idx: Int[Tensor, " c"]) -> Float[Tensor, "n b c"]:
-        """Return the rows in some modes only: the others are not computed."""
+        """Return the columns `idx` of all rows; the others are not computed."""
         n, b, size = self.shape
         vectors = operand(self._vectors[:, idx], self._products, self.device)
         mode_rows = torch.empty(n, b, len(idx), dtype=torch.float64)
@@ -148,14 +143,14 @@ class FeatureRows:
         return mode_rows
 
     def project_columns(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
-        """Compute rowsᵀ Y."""
+        """Return rowsᵀ Y, Y the columns."""
         flat = columns.flatten(0, 1)
         return self._vectors.T @ transposed_product(self.features, flat, self.device)
 
     def gram(self, engine: Engine) -> Float[Tensor, "p p"]:
-        """Compute rowsᵀ rows."""
-        inner = gram(self.features, self._products, device=self.device, engine=engine)
-        return self._vectors.T @ inner @ self._vectors
+        """Return rowsᵀ rows."""
+        feature_gram = gram(self.features, self._products, device=self.device, engine=engine)
+        return self._vectors.T @ feature_gram @ self._vectors
 
 
 @result
@@ -168,7 +163,7 @@ class Eigenbasis:
         eigenvalues: ℓ, [p], ascending, null ones exactly 0.
         metric: [p]: ℓ (dual) or 1 (primal).
         val: Θ(X_val, X)Q or Φ_val V, [m, b, p]; None without validation samples.
-        complete: dual: the rows are a whole orthonormal basis.
+        complete: whether the rows are a whole orthonormal basis (dual).
         products: precision of the products over all samples.
         engine: where passes over the rows are computed.
     """
@@ -200,7 +195,7 @@ class Eigenbasis:
 
     @property
     def largest(self) -> float:
-        """λ_max(Θ)."""
+        """The largest eigenvalue, λ_max(Θ)."""
         return float(self.eigenvalues[-1])
 
     @property
@@ -234,30 +229,30 @@ class Eigenbasis:
         return self.rows[:, :, idx] * self.metric[idx].sqrt()
 
     def query_rows(self) -> Float[Tensor, "query_rows p"]:
-        """Return rows that turn W into output changes of validation, else training samples."""
+        """Return rows, b a query, whose products with W are output changes of the queries."""
+        # These are the validation samples, else the training samples.
         if self.val is None:
             return (self.whole_rows() * self.metric).flatten(0, 1)
-        if isinstance(self.val, FeatureRows):
-            val = self.val.read_all()
-        else:
-            val = self.val
+        val = self.val
+        if isinstance(val, FeatureRows):
+            val = val.read_all()
         return val.flatten(0, 1)
 
     def project(self, residual: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
-        """Compute rowsᵀ r: the residual in each mode (times √ℓ in the primal form)."""
+        """Return rowsᵀ r: the residual in each mode (times √ℓ in the primal form)."""
         if isinstance(self.rows, FeatureRows):
             return self.rows.project_columns(residual)
         return self.rows.flatten(0, 1).T @ residual.flatten(0, 1)
 
     def squared_weights(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
-        """Compute ‖Δw‖² of coordinates, summed over columns."""
+        """Return ‖Δw‖² of coordinates W, summed over columns."""
         scaled = w
-        if self.complete:
+        if self.complete:  # else the metric is 1
             scaled = self.metric.sqrt()[:, None, None] * w
         return torch.linalg.vector_norm(scaled, dim=(0, 2)).square()
 
     def squared_predictions(self) -> Callable[[Float[Tensor, "p g c"]], Float[Tensor, " g"]]:
-        """Return a function: coordinates → Σ_j ‖Δf(x_j)‖² over validation, else training inputs."""
+        """Return the function W → Σ_j ‖Δf(x_j)‖² over validation, else training inputs."""
         if self.val is None:  # QℓQᵀQℓ = ℓ² (dual) and VᵀCV = ℓ (primal): diagonal
             scale = (self.eigenvalues * self.metric)[:, None, None]
             return lambda w: (scale * w.square()).sum((0, 2))
@@ -319,15 +314,13 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     assert lin.features is not None
     products = lin.form.products.precision
     memory = lin.form.products.memory
-    computing = {"progress": progress, "engine": lin.engine}
-    total = gram(lin.features, products, device=device, **computing)
-    eigenvalues, vectors = _eigh(total, device, progress)
+    feature_gram = gram(lin.features, products, device=device, progress=progress, engine=lin.engine)
+    eigenvalues, vectors = _eigh(feature_gram, device, progress)
     eigenvalues = null_to_zero(eigenvalues, products)
-    rows, val = (
-        None if phi is None else FeatureRows(phi, vectors, b, products, memory, device)
-        for phi in (lin.features, lin.val_features)
-    )
-    assert rows is not None
+    rows = FeatureRows(lin.features, vectors, b, products, memory, device)
+    val = None
+    if lin.val_features is not None:
+        val = FeatureRows(lin.val_features, vectors, b, products, memory, device)
     metric = torch.ones_like(eigenvalues)
     return Eigenbasis(rows, eigenvalues, metric, val, False, products, lin.engine)
 
@@ -335,22 +328,23 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
 def _eigh(
     symmetric: Float[Tensor, "p p"], device: str, progress: Progress
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
-    """Compute eigenvalues and vectors on a device; return them in main memory."""
+    """Return eigenvalues, ascending, and vectors, computed on a device, in main memory."""
     progress("eigendecomposition", 0, 1)
-    if device == "cpu":  # in three fifths of torch's time
-        driver = "ev"
-        if len(symmetric) > 1:
-            driver = "evd"  # of one row evd of SciPy 1.11 has no room
-        decomposition = eigh(symmetric.numpy(), driver=driver, check_finite=False)
-        eigenvalues, vectors = map(torch.from_numpy, decomposition)
+    if device == "cpu":  # SciPy takes three fifths of torch's time
+        driver = "evd"
+        if len(symmetric) == 1:
+            driver = "ev"  # SciPy 1.11 fails at one row by evd
+        values, vectors = eigh(symmetric.numpy(), driver=driver, check_finite=False)
+        decomposition = torch.from_numpy(values), torch.from_numpy(vectors)
     else:
-        eigenvalues, vectors = (t.cpu() for t in torch.linalg.eigh(symmetric.to(device)))
+        values, vectors = torch.linalg.eigh(symmetric.to(device))
+        decomposition = values.cpu(), vectors.cpu()
     progress("eigendecomposition", 1, 1)
-    return eigenvalues, vectors
+    return decomposition
 
 
 def check_not_null(basis: Eigenbasis) -> None:
-    """Raise if the kernel is 0: it sets a score's scale."""
+    """Raise if the kernel is 0, since its eigenvalues set a score's scale."""
     if basis.rank == 0:
         raise ModelError(
             "the outputs must depend on the weights at some sample; the kernel is 0 for all "
@@ -362,7 +356,7 @@ def check_not_null(basis: Eigenbasis) -> None:
 def null_to_zero(
     eigenvalues: Float[Tensor, " p"], products: Products = "float64"
 ) -> Float[Tensor, " p"]:
-    """Set eigenvalues within rounding to exactly 0."""
+    """Return ascending eigenvalues with those within rounding set to exactly 0."""
     rounding = len(eigenvalues) * torch.finfo(torch.float64).eps
     if products != "float64":
         rounding = torch.finfo(torch.float32).eps

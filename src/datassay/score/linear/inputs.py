@@ -16,8 +16,8 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.optional import drop_none
 
-CENTRES = 512  # samples that the others' Gaussian kernels are with
-PAIRS = 2000  # of samples, whose median distance is the kernel's width
+CENTRES = 512  # samples at which Gaussian kernels are centred
+PAIRS = 2000  # of samples, whose median squared distance is the kernel's
 
 
 def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> Linearization:
@@ -35,28 +35,31 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
     Raises:
         DataError: inputs are words, or the sets do not belong together.
     """
-    sets, flat = flatten_inputs(train, val)
-    scaler = StandardScaler().fit(flat[0])
-    inputs = [np.asarray(scaler.transform(x_i)) for x_i in flat]
-    x_i, x_j = inputs[0][np.random.default_rng(seed).integers(len(train), size=(2, PAIRS))]
-    width = float(np.median(np.square(x_i - x_j).sum(1))) or 1.0
-    count = min(CENTRES, len(train))
-    kernels = Nystroem(gamma=1 / width, n_components=count, random_state=seed).fit(inputs[0])
-    rows = [_feature_rows(x, kernels) for x in inputs]
+    # The lists have the training samples first, then, where there are any, the validation samples.
+    sets, inputs = flatten_inputs(train, val)
+    scaler = StandardScaler().fit(inputs[0])
+    scaled = [np.asarray(scaler.transform(x)) for x in inputs]
+    x_i, x_j = scaled[0][np.random.default_rng(seed).integers(len(train), size=(2, PAIRS))]
+    squared_width = float(np.median(np.square(x_i - x_j).sum(1))) or 1.0
+    n_centres = min(CENTRES, len(train))
+    kernels = Nystroem(gamma=1 / squared_width, n_components=n_centres, random_state=seed)
+    kernels.fit(scaled[0])
+    features = [_join_features(x, kernels) for x in scaled]
     k = train.n_classes or train.y.reshape(len(train), -1).shape[1]
     targets = [network_targets(samples, k) for samples in sets]
-    size = rows[0].numel() * 8.0
+    n_bytes = features[0].numel() * 8.0
+    p = features[0].shape[1]
     form = Form(
         representation="features", outputs="averaged", projection=None, kind="coordinates",
-        precision="float64", n_rows=len(train), n_features=rows[0].shape[1], n_outputs=k,
-        n_parameters=rows[0].shape[1], chunk=len(train), jacobian_bytes=size, result_bytes=size,
-        flops=0.0, reason="inputs and Gaussian kernels of them",
+        precision="float64", n_rows=len(train), n_features=p, n_outputs=k, n_parameters=p,
+        chunk=len(train), jacobian_bytes=n_bytes, result_bytes=n_bytes, flops=0.0,
+        reason="inputs and Gaussian kernels of them",
     )  # fmt: skip
     val_fields: dict[str, Any] = {"val_outputs": None, "val_features": None}
     if val is not None:
         val_fields = {
             "val_outputs": torch.zeros_like(targets[1]),
-            "val_features": rows[1],
+            "val_features": features[1],
             "val_targets": targets[1],
         }
     return Linearization(
@@ -66,7 +69,7 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
         labels=train.y if train.is_classification else None,
         class_names=train.class_names,
         kernel=None,
-        features=rows[0],
+        features=features[0],
         val_kernel=None,
         form=form,
         label_type=train.label_type,
@@ -77,7 +80,7 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
 def flatten_inputs(
     train: SampleSet, val: SampleSet | None
 ) -> tuple[list[SampleSet], list[Float[np.ndarray, "n d"]]]:
-    """Return the sets that there are, and their inputs in rows; raise as `of_inputs` does."""
+    """Return the sets without None, and the inputs of each as rows; raise as `of_inputs` does."""
     check_sets(train, val)
     if train.x.dtype.kind not in "fiub":
         raise DataError(
@@ -88,6 +91,7 @@ def flatten_inputs(
     return sets, [samples.x.reshape(len(samples), -1).astype(np.float64) for samples in sets]
 
 
-def _feature_rows(x: Float[np.ndarray, "n d"], kernels: Nystroem) -> Float[Tensor, "n p"]:
-    parts = [x / x.shape[1] ** 0.5, kernels.transform(x), np.ones((len(x), 1))]
-    return torch.from_numpy(np.hstack(parts))
+def _join_features(x: Float[np.ndarray, "n d"], kernels: Nystroem) -> Float[Tensor, "n p"]:
+    """Return the features of scaled inputs: x / √d, their kernels, 1."""
+    columns = [x / x.shape[1] ** 0.5, kernels.transform(x), np.ones((len(x), 1))]
+    return torch.from_numpy(np.hstack(columns))

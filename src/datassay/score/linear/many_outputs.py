@@ -18,7 +18,7 @@ from datassay.score.linear.training_run import TrainingRun
 
 
 def mix_columns(values: Float[Tensor, "*n c"], limit: int = MOST_COLUMNS) -> Float[Tensor, "*n s"]:
-    """Mix columns to at most `limit`, whose squares have the same sum in expectation."""
+    """Return at most `limit` random mixtures of columns, with the same expected sum of squares."""
     c = values.shape[-1]
     if c <= limit:
         return values
@@ -26,18 +26,20 @@ def mix_columns(values: Float[Tensor, "*n c"], limit: int = MOST_COLUMNS) -> Flo
 
 
 def is_mixed(training: TrainingRun) -> bool:
-    """Return whether sums over a run's outputs are those of mixtures; `own_changes` then works."""
+    """Return whether sums over a run's outputs are those of mixtures; then `own_changes` works."""
     _, b, c = training.residual.shape
     run = training.run
-    is_plain = training.run == training.leave_out(1)
-    is_plain &= not takes_few_steps(run) and (run.kind != "converged" or run.penalty > 0)
-    return is_plain and b == 1 and c > MOST_COLUMNS
+    is_same_without = run == training.leave_out(1)
+    has_minimum_norm = run.kind == "converged" and not run.penalty > 0
+    is_by_resolvents = not takes_few_steps(run) and not has_minimum_norm
+    return is_same_without and is_by_resolvents and b == 1 and c > MOST_COLUMNS
 
 
 def own_changes(training: TrainingRun) -> Float[Tensor, "n c"]:
-    """Compute f(x_i) − f₋ᵢ(x_i) of runs by resolvents whose samples are one row each."""
-    # W_i is linear in the residuals, with the same factors for all outputs: q n p + n p c, not
-    # q n p c. own_i = Σ_p z_ip (Re Σ_q g_iq remain_qp) b_p + Re Σ_q g_iq base r_i,
+    """Return f(x_i) − f₋ᵢ(x_i) of runs by resolvents whose samples are one row each."""
+    # W_i is linear in the residuals, with the same factors for all outputs: q n p + n p c
+    # operations, not q n p c. With the row z_i, b = rowsᵀ r, and `remain` and `base` of `Penalised`
+    # own_i = Σ_p z_ip (Re Σ_q g_iq remain_qp) b_p + Re Σ_q g_iq base r_i,
     # g_iq = Σ_p metric_p z_ip² K_pq / (base + Σ_p remain_qp z_ip²).
     basis = training.basis
     run = training.leave_out(1)
@@ -51,7 +53,8 @@ def own_changes(training: TrainingRun) -> Float[Tensor, "n c"]:
     for panel in panels(len(residual), len(projected)):
         rows = basis.rows[panel]
         denominator = fits.base + weighted_blocks(rows, fits.remain)[:, :, 0, 0]  # [q, g]
-        gain = weighted_blocks(rows, kernel)[:, :, 0, 0] / denominator
-        mix = (gain.T @ fits.remain).real * rows[:, 0]
-        results.append(mix @ projected + fits.base * gain.real.sum(0)[:, None] * residual[panel, 0])
+        g = weighted_blocks(rows, kernel)[:, :, 0, 0] / denominator
+        weights = (g.T @ fits.remain).real * rows[:, 0]
+        direct = fits.base * g.real.sum(0)[:, None] * residual[panel, 0]
+        results.append(weights @ projected + direct)
     return torch.cat(results)

@@ -17,7 +17,7 @@ from datassay.collect.form import PANEL_BYTES, WHOLE_BYTES
 from datassay.collect.form import ProductPrecision as Products
 from datassay.progress import Progress, silent
 
-# Rows of a symmetric product that are computed together, each block from its diagonal on.
+# Rows of a symmetric product that are computed together, from the diagonal's block on.
 SYMMETRIC_ROWS = 512
 
 
@@ -36,14 +36,15 @@ class Rows(Protocol):
 
 
 def panels(n: int, values_each: int, min_rows: int = 1) -> Iterator[slice]:
-    """Yield slices that cover 0 to n in order: PANEL_BYTES of float64 values, or `min_rows`."""
+    """Yield slices that cover 0 to n in order, of PANEL_BYTES each, at least `min_rows` long."""
+    # An entry stands for `values_each` float64 values.
     size = max(min_rows, PANEL_BYTES // (8 * max(1, values_each)))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
 
 def is_kept_whole(n_values: int) -> bool:
-    """Return whether so many float64 values are few enough to be kept."""
+    """Return whether `n_values` float64 values are few enough to be kept in memory."""
     return 8 * n_values <= WHOLE_BYTES
 
 
@@ -65,7 +66,7 @@ def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
 def product(
     a: Float[Tensor, "a p"], b: Float[Tensor, "p b"], products: Products
 ) -> Float[Tensor, "a b"]:
-    """Multiply two operands."""
+    """Return the product of two operands, as `operand` returns them for the same precision."""
     if products != "bfloat16":
         return a @ b
     with bfloat16_units():
@@ -76,12 +77,12 @@ def product(
 def bfloat16_units() -> Iterator[None]:
     """Let float32 products round their factors to bfloat16: exact for rounded factors."""
     # torch's own product of bfloat16 tensors would also round the sums.
-    before = torch.get_float32_matmul_precision()
+    precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(precision)
 
 
 def gram(
@@ -94,11 +95,13 @@ def gram(
     step: str = "multiply features",
     engine: Engine = IN_PROCESS,
 ) -> Float[Tensor, "p p"]:
-    """Sum C = Φᵀ diag(weight) Φ in panels of rows, which a tree adds up in float64."""
-    n, size = features.shape
-    parts = list(panels(n, size, size))  # no more sums than rows
+    """Return C = Φᵀ diag(weight) Φ, added up over panels of rows in float64; weight None: 1."""
+    n, p = features.shape
+    all_panels = list(panels(n, p, p))  # at least p rows, so that no more than n · p values add up
     shared = (features, products, weight, device)
-    total = engine.sum(_panel_products, shared, parts, lambda p: progress(step, p.stop, n))
+    total = engine.sum(
+        _panel_products, shared, all_panels, lambda panel: progress(step, panel.stop, n)
+    )
     lower_half = total.triu(1).T
     return total.triu_().add_(lower_half)
 
@@ -106,6 +109,7 @@ def gram(
 def _panel_products(
     shared: tuple[Rows, Products, Tensor | None, str], panel: slice
 ) -> Float[Tensor, "p p"]:
+    """Return one panel's part of C, its upper half alone; runs on the engine."""
     features, products, weight, device = shared
     rows = features[panel]
     if weight is not None:
@@ -117,33 +121,35 @@ def _panel_products(
 
 
 def add_products(
-    rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"], products: Products = "float64"
+    rows: Float[Tensor, "panel p"], total: Float[Tensor, "p p"], products: Products = "float64"
 ) -> None:
-    """Add the upper half of the rows' products to `into`; below it stays incomplete."""
+    """Add rowsᵀ rows to the upper half of `total`, in place; its lower half stays incomplete."""
     for start in range(0, rows.shape[1], SYMMETRIC_ROWS):
         stop = start + SYMMETRIC_ROWS
-        factor = rows[:, start:stop].T
-        other_rows = rows[:, start:]
-        if rows.dtype == into.dtype:
-            into[start:stop, start:].addmm_(factor, other_rows)
+        block = rows[:, start:stop].T
+        trailing = rows[:, start:]
+        if rows.dtype == total.dtype:
+            total[start:stop, start:].addmm_(block, trailing)
         else:
-            into[start:stop, start:] += product(factor, other_rows, products)
+            total[start:stop, start:] += product(block, trailing, products)
 
 
 def transposed_product(
     features: Rows, columns: Float[Tensor, "rows c"], device: str = "cpu"
 ) -> Float[Tensor, "p c"]:
-    """Compute Φᵀ Y in float64, a panel at a time."""
-    n, size = features.shape
-    total = torch.zeros(size, columns.shape[1], dtype=torch.float64, device=device)
-    for panel in panels(n, size):
-        rows, values = (operand(v[panel], "float64", device) for v in (features, columns))
+    """Return Φᵀ Y in float64, Y the columns, computed a panel at a time."""
+    n, p = features.shape
+    total = torch.zeros(p, columns.shape[1], dtype=torch.float64, device=device)
+    for panel in panels(n, p):
+        rows = operand(features[panel], "float64", device)
+        values = operand(columns[panel], "float64", device)
         total.addmm_(rows.T, values)
     return total.cpu()
 
 
 def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
-    """Return twice a symmetric matrix, its diagonal blocks once; upper blocks stand for both."""
+    """Return twice a symmetric matrix, but its diagonal blocks once."""
+    # Sums over its upper blocks then equal sums over all blocks of the matrix.
     doubled = 2 * matrix
     for start in range(0, len(matrix), SYMMETRIC_ROWS):
         block = slice(start, start + SYMMETRIC_ROWS)
@@ -160,7 +166,7 @@ class SquaredLength:
         self._device = device
 
     def __call__(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
-        """Sum wᵀ G w over columns, [g]; p² operations per column. Rounding below 0 becomes 0."""
+        """Return wᵀ G w summed over columns, at least 0; p² operations per column."""
         flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products, self._device)  # [g c, p]
         total = flat.new_zeros(len(flat))
         for start in range(0, flat.shape[1], SYMMETRIC_ROWS):
@@ -170,23 +176,25 @@ class SquaredLength:
         return total.cpu().reshape(w.shape[1:]).sum(1).double().clamp_min(0)
 
 
-# Rows of a system that is solved alone, its own threads busy; MKL's trouble begins above.
+# Systems of this many rows and more are solved one by one, each by all threads: MKL's batched LU
+# of larger ones fails once the number of threads was set.
 ONE_BY_ONE = 64
 
 
 def solve_each(
     a: Inexact[Tensor, "*n b b"], b: Inexact[Tensor, "*n b c"]
 ) -> Inexact[Tensor, "*n b c"]:
-    """Compute a⁻¹ b of each system, as `torch.linalg.solve`; b³ operations each."""
+    """Return a⁻¹ b of each system, as `torch.linalg.solve`; b³ operations each."""
     return _apply_each(torch.linalg.solve, a, b)
 
 
 def invert_each(matrices: Inexact[Tensor, "*n b b"]) -> Inexact[Tensor, "*n b b"]:
-    """Invert each matrix, as `torch.linalg.inv`; b³ operations each."""
+    """Return the inverse of each matrix, as `torch.linalg.inv`; b³ operations each."""
     return _apply_each(torch.linalg.inv, matrices)
 
 
 def _apply_each(call: Callable[..., Tensor], *operands: Tensor) -> Tensor:
+    """Return a function of each system in batches of operands, in the shape of the last operand."""
     if operands[0].shape[-1] < ONE_BY_ONE or operands[0].ndim == 2:
         return call(*operands)
     systems = zip(*(operand.flatten(0, -3) for operand in operands), strict=True)

@@ -3,12 +3,14 @@
 A sample is b rows of the basis, a group of s samples s b rows: one formula serves both.
 W_i, the change w − w₋ᵢ in the eigenbasis' coordinates, is Σ_a rows[i,a] T[i,a] with
 T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] and v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b): METHODS §2.
+Z_i are the sample's rows, C = ZᵀZ, R_q = (C + shift_q)⁻¹, H_ii = Z_i R_q Z_iᵀ, r = Y − f₀, b = Zᵀr.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Complex, Float, Int
+from jaxtyping import Complex, Float
 from torch import Tensor
 
 from datassay.results import result
@@ -26,6 +28,7 @@ from datassay.score.linear.training_run import (
     Dynamics,
     Resolvents,
     filter_values,
+    iterate,
     resolvents,
 )
 
@@ -41,8 +44,8 @@ class RemovalBlocks:
         rows: [g, b, p], the b rows of the basis that block i takes out.
         residual: [g, b, c], Y − f₀ of these rows.
         projected: [p, c], rowsᵀ (Y − f₀) over ALL samples, not only these.
-        shared: where many blocks share few rows: those rows, [u, p], and the index of each block's
-            rows among them, [g, b]. Their products are then computed once.
+        shared: where many blocks share few rows: those rows, [u, p], and the position of each
+            block's rows among them, [g, b]. Their products are then computed once. Else None.
     """
 
     rows: Float[Tensor, "g b p"]
@@ -51,7 +54,7 @@ class RemovalBlocks:
     shared: tuple[Tensor, Tensor] | None = None
 
     def weigh_products(self, weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]) -> Tensor:
-        """Compute rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
+        """Return rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
         if self.shared is None:
             return weighted_blocks(self.rows, weights)
         rows, positions = self.shared
@@ -61,13 +64,14 @@ class RemovalBlocks:
 
 @result
 class Penalised:
-    """Parts that all blocks share of the fits under each penalty; costly for many outputs.
+    """The fits under each penalty, to all samples: I − H = base I + Z diag(remain_q) Zᵀ.
 
     Attributes:
-        shifts: s_q.
-        remain: the share of each mode that a fit leaves: [q, p].
-        base: 1 where that is taken from the residual itself, else 0.
-        columns: remain times rowsᵀ (Y − f₀), of complex shifts real and imaginary part: [p, q c].
+        shifts: s_q, the penalties.
+        remain: [q, p]: of a whole basis (base 0) the share of each mode that a fit leaves,
+            s/(ℓ+s); else −metric/(ℓ+s).
+        base: 0 or 1.
+        columns: remain times Zᵀ (Y − f₀), of complex shifts real and imaginary part: [p, q c].
     """
 
     shifts: Complex[Tensor, " q"] | Float[Tensor, " q"]
@@ -117,23 +121,24 @@ def removals(
     """
     projected = basis.project(residual)
     trained = filter_values(basis.eigenvalues, run)[:, None] * projected
-    same_data = filter_values(basis.eigenvalues, run_without)[:, None] * projected
-    fits = None
-    if not takes_few_steps(run):
-        fits = penalised_fits(basis, projected, run_without)
-    for start in range(0, len(residual), chunk):
-        samples = slice(start, start + chunk)
-        rows = basis.rows[samples]
-        if takes_few_steps(run):
+    if takes_few_steps(run):
+        for start in range(0, len(residual), chunk):
+            rows = basis.rows[start : start + chunk]
             idx = torch.arange(start, start + len(rows))
             coordinates_without = iterate(basis, residual, run_without, idx[:, None])
             yield Removals(start, rows, trained[:, None] - coordinates_without)
-            continue
+        return
+    # A mean loss trains the others with its own η and λ: the change by these comes first.
+    trained_by_other_run = filter_values(basis.eigenvalues, run_without)[:, None] * projected
+    fits = penalised_fits(basis, projected, run_without)
+    for start in range(0, len(residual), chunk):
+        samples = slice(start, start + chunk)
+        rows = basis.rows[samples]
         blocks = RemovalBlocks(rows, residual[samples], projected)
         terms, v = deletion(basis, blocks, run_without, fits)
         coordinates = sum_resolvents(rows, basis.eigenvalues, terms, v)
-        if run_without != run:  # a mean loss trains the others with its own η and λ
-            coordinates += (trained - same_data)[:, None]
+        if run_without != run:
+            coordinates += (trained - trained_by_other_run)[:, None]
         yield Removals(start, rows, coordinates)
 
 
@@ -154,7 +159,7 @@ def penalised_fits(
 def deletion(
     basis: Eigenbasis, blocks: RemovalBlocks, run: Dynamics, fits: Penalised | None = None
 ) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
-    """Return the filter's resolvents, and each block's residual under them without the block."""
+    """Return the filter's resolvents, and v_q: each block's residual under the fits without it."""
     terms = run_resolvents(basis, run)
     if run.kind == "converged" and run.penalty == 0:
         return terms, _minimum_norm_residuals(basis, blocks)
@@ -175,10 +180,10 @@ def sum_resolvents(
     terms: Resolvents,
     v: Complex[Tensor, "q chunk b c"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Compute Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], summing over q first."""
+    """Return W_i = Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], summing over q first."""
     kernel = resolvent_values(eigenvalues, terms)
     flat = torch.cat([v.real, v.imag]).flatten(1)  # [2 q, chunk b c]
-    if v.shape[2] == 1:  # laid out sample by sample, as the products that follow read them
+    if v.shape[2] == 1:  # in memory sample by sample, as the products that follow read it
         filtered = (flat.T @ kernel.T).reshape(v.shape[1], v.shape[3], -1)  # [chunk, c, p]
         return filtered.mul_(rows).permute(2, 0, 1)
     filtered = (kernel @ flat).reshape(len(eigenvalues), *v.shape[1:])  # [p, chunk, b, c]
@@ -199,25 +204,25 @@ def held_out_residuals(
     shifts: Complex[Tensor, " q"] | Float[Tensor, " q"],
     fits: Penalised | None = None,
 ) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
-    """Compute each block's residual under the ridge fit without it, at every penalty."""
-    # v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
+    """Return v_q, each block's residual under the ridge fit without it, at every penalty."""
     # Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
     if fits is None:
         fits = _fit_penalties(basis, blocks.projected, shifts)
-    residual = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
+    residual = _multiply_columns(blocks.rows, fits) + fits.base * blocks.residual  # of the fit
     size = blocks.residual.shape[1]
     poles = shifts[:, None] + basis.eigenvalues
     if size > poles.shape[1] and not basis.complete and not shifts.is_complex():
         # The smaller system, of features (metric 1): v = r + Z (C + s − ZᵀZ)⁻¹ Zᵀ r (Woodbury).
-        inner = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
-        return residual + blocks.rows @ solve_each(inner, blocks.rows.mT @ residual)
-    complement = blocks.weigh_products(fits.remain) + fits.base * torch.eye(size)
+        system = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
+        return residual + blocks.rows @ solve_each(system, blocks.rows.mT @ residual)
+    complement = blocks.weigh_products(fits.remain) + fits.base * torch.eye(size)  # I − H_ii
     if size == 1:
         return residual / complement
     return solve_each(complement, residual)
 
 
 def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
+    """Return the fits to all samples under each penalty; `projected` is Zᵀ (Y − f₀)."""
     poles = shifts[:, None] + basis.eigenvalues  # [q, p]
     if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
         remain = shifts[:, None] / poles
@@ -230,21 +235,22 @@ def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Pena
     return Penalised(shifts, remain, base, torch.cat(parts).permute(1, 0, 2).flatten(1))
 
 
-def _times_columns(
+def _multiply_columns(
     rows: Float[Tensor, "n b p"], fits: Penalised
 ) -> Complex[Tensor, "q n b c"] | Float[Tensor, "q n b c"]:
-    parts = 2 if fits.shifts.is_complex() else 1
-    shape = (parts, len(fits.shifts), -1)
-    product = (rows @ fits.columns).unflatten(2, shape).permute(2, 3, 0, 1, 4)
-    if parts == 2:
-        return torch.complex(product[0], product[1])
-    return product[0]
+    """Return rows diag(remain_q) Zᵀ (Y − f₀) of every penalty."""
+    n_parts = 2 if fits.shifts.is_complex() else 1  # real, imaginary
+    shape = (n_parts, len(fits.shifts), -1)
+    parts = (rows @ fits.columns).unflatten(2, shape).permute(2, 3, 0, 1, 4)
+    if n_parts == 2:
+        return torch.complex(parts[0], parts[1])
+    return parts[0]
 
 
 def weighted_blocks(
     rows: Float[Tensor, "n b p"], weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]
 ) -> Tensor:
-    """Compute rows_i diag(weights_q) rows_iᵀ for every sample and weight vector."""
+    """Return rows_i diag(weights_q) rows_iᵀ for every sample and weight vector, [q, n, b, b]."""
     if rows.shape[1] == 1:
         squares = rows[:, 0].square()  # [n, p]
         if weights.is_complex():
@@ -266,53 +272,30 @@ def _minimum_norm_residuals(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex
     # projecting the weights (METHODS §2).
     ell = basis.eigenvalues
     inverse = torch.where(ell > 0, 1 / torch.where(ell > 0, ell, 1.0), 0.0)
-    rows, projected = blocks.rows, blocks.projected
+    rows = blocks.rows
     hat, gramian = blocks.weigh_products(
         torch.stack([basis.metric * inverse, basis.metric * inverse**2])
     )  # H_ii and Z_i C⁺ C⁺ Z_iᵀ, [g, b, b]
     h, directions = torch.linalg.eigh(hat)
     is_alone = h > 1 - SPANNED_ALONE
-    scaled = basis.metric[:, None] * projected
-    fitted = inverse[:, None] * scaled  # Z C⁺ b, per mode
+    scaled = basis.metric[:, None] * blocks.projected
     if basis.complete:
-        unfitted = rows @ torch.where(ell > 0, 0.0, 1.0)[:, None].mul(projected)
+        in_null_modes = torch.where(ell > 0, 0.0, 1.0)[:, None].mul(blocks.projected)
+        unfitted = rows @ in_null_modes
     else:
-        unfitted = blocks.residual - rows @ fitted
-    shrink = torch.where(is_alone, 0.0, 1 / torch.where(is_alone, 1.0, 1 - h))
-    v = directions @ (shrink[..., None] * (directions.mT @ unfitted))  # [g, b, c]
+        unfitted = blocks.residual - rows @ (inverse[:, None] * scaled)  # r_i − Z_i C⁺ b
+    leverage_factor = torch.where(is_alone, 0.0, 1 / torch.where(is_alone, 1.0, 1 - h))
+    v = directions @ (leverage_factor[..., None] * (directions.mT @ unfitted))  # [g, b, c]
     projector = directions @ (is_alone[..., None] * directions.mT)  # projector on h = 1
     target = projector @ (rows @ (inverse[:, None] ** 2 * scaled) - gramian @ v)
     v = v + torch.linalg.pinv(projector @ gramian @ projector, hermitian=True, rtol=1e-10) @ target
     return v[None].to(torch.complex128)
 
 
-def iterate(
-    basis: Eigenbasis,
-    residual: Float[Tensor, "n b c"],
-    run: Dynamics,
-    removed: Int[Tensor, "chunk size"],
-) -> Float[Tensor, "p chunk c"]:
-    """Return weights, in the eigenbasis, after descent without each of the sets in `removed`."""
-    rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
-    n, b, c = residual.shape
-    size = len(removed)
-    keep = torch.ones(n, b, size, 1, dtype=torch.float64)
-    keep[removed, :, torch.arange(size)[:, None]] = 0
-    keep = keep.reshape(n * b, size, 1)
-    coordinates = torch.zeros(rows.shape[1], size, c, dtype=torch.float64)
-    target = residual.reshape(n * b, 1, c)
-    for _ in range(run.steps):
-        output_changes = (rows * basis.metric) @ coordinates.flatten(1)  # [n b, size c]
-        remaining = keep * (target - output_changes.reshape(n * b, size, c))
-        ascent = (rows.T @ remaining.flatten(1)).reshape(coordinates.shape)
-        coordinates = coordinates + run.step * (ascent - run.penalty * coordinates)
-    return coordinates
-
-
-# Changes from a few columns per block of modes instead of one per output: W_i = z_i ⊙ (K α_i), K,
-# [p, 2q], holds the filter's resolvents at every eigenvalue, α_i, [2q, c], the sample's residual
+# Removals from a few columns per block of modes instead of one per output: W_i = z_i ⊙ (K α_i). K,
+# [p, 2q], holds the filter's resolvents at every eigenvalue; α_i, [2q, c], the sample's residual
 # under them. At neighbouring eigenvalues the resolvents are alike: a block of K's rows has a
-# numerical rank of two to four where c is ten, and wᵀGw needs as many products with G.
+# numerical rank r of two to four where c is ten, and wᵀGw needs r products with G in place of c.
 # Singular values of a block below this share of its largest are left out.
 RANK_CUT = 1e-12
 
@@ -322,6 +305,14 @@ def has_modes(basis: Eigenbasis, n_columns: int) -> bool:
     if not isinstance(basis.rows, FeatureRows) or basis.rows.shape[1] > 1 or n_columns == 1:
         return False
     return basis.val is None or len(basis.val) > basis.rows.shape[2]
+
+
+class _ModeBlock(NamedTuple):
+    """Neighbouring rows of the kernel K as a product of two factors."""
+
+    modes: slice
+    mode_factor: Float[Tensor, "block r"]
+    pole_factor: Float[Tensor, "r q2"]
 
 
 class ModeRemovals:
@@ -346,53 +337,56 @@ class ModeRemovals:
         alpha = torch.cat([v.real, v.imag])[:, :, 0].permute(1, 0, 2)  # [g, 2q, c]
         c = alpha.shape[2]
         own_outputs = rows.new_zeros(len(rows), c)
-        weight, prediction = rows.new_zeros(2, len(rows))
-        columns, mixes = [], []
-        for modes, factor, mixing in self._blocks:
-            if factor.shape[1] < c:
-                y = rows[:, None, modes] * factor.T  # [g, r, block]
-                mix = mixing @ alpha  # [g, r, c]
+        squared_weights = rows.new_zeros(len(rows))
+        squared_predictions = rows.new_zeros(len(rows))
+        columns = []  # Y of each block of modes: its part of W_i is Y_iᵀ mix_i
+        mixes = []
+        for modes, mode_factor, pole_factor in self._blocks:
+            if mode_factor.shape[1] < c:
+                y = rows[:, None, modes] * mode_factor.T  # [g, r, block]
+                mix = pole_factor @ alpha  # [g, r, c]
             else:
-                y = rows[:, None, modes] * (alpha.mT @ (factor @ mixing).T)
+                y = rows[:, None, modes] * (alpha.mT @ (mode_factor @ pole_factor).T)
                 mix = torch.eye(c, dtype=rows.dtype).expand(len(rows), c, c)
             own_outputs += ((y @ rows[:, modes, None]).mT @ mix)[:, 0]
-            weight += _trace_products(y @ y.mT, mix, mix)
+            squared_weights += _trace_products(y @ y.mT, mix, mix)
             if self._matrix is None:
-                prediction += _trace_products((y * self._diagonal[modes]) @ y.mT, mix, mix)
+                weighted = y * self._diagonal[modes]
+                squared_predictions += _trace_products(weighted @ y.mT, mix, mix)
             columns.append(operand(y, self._products, self._device))
             mixes.append(mix.to(self._device))
         if self._matrix is not None:
-            prediction = self._squared_length(self._matrix, columns, mixes).cpu()
-        return own_outputs, weight, prediction
+            squared_predictions = self._squared_length(self._matrix, columns, mixes).cpu()
+        return own_outputs, squared_weights, squared_predictions
 
     def _squared_length(
         self, matrix: Tensor, columns: list[Tensor], mixes: list[Tensor]
     ) -> Float[Tensor, " g"]:
-        """Compute WᵀGW, block by block of G's upper half. A sum of squares: below 0 becomes 0."""
+        """Return WᵀGW, at least 0, block by block of G's upper half, which stands for both."""
         total = mixes[0].new_zeros(len(mixes[0]))
-        for i, (modes, _, _) in enumerate(self._blocks):
+        for i, block in enumerate(self._blocks):
+            offset = block.modes.start
             y = columns[i]
-            products = product(y.flatten(0, 1), matrix[modes, modes.start :], self._products)
+            products = product(y.flatten(0, 1), matrix[block.modes, offset:], self._products)
             products = products.reshape(*y.shape[:2], -1)
-            for block, z, mix in zip(self._blocks[i:], columns[i:], mixes[i:], strict=True):
-                start = block[0].start - modes.start
-                inner = products[:, :, start : start + z.shape[2]]
-                total += _trace_products((inner @ z.mT).double(), mixes[i], mix)
+            for j in range(i, len(self._blocks)):
+                start = self._blocks[j].modes.start - offset
+                y_g = products[:, :, start : start + columns[j].shape[2]]
+                matrices = (y_g @ columns[j].mT).double()  # Y_i G_ij Y_jᵀ
+                total += _trace_products(matrices, mixes[i], mixes[j])
         return total.clamp_min(0)
 
 
-def _factor_block(
-    kernel: Float[Tensor, "p q2"], start: int
-) -> tuple[slice, Float[Tensor, "block r"], Float[Tensor, "r q2"]]:
-    """Split a block of the kernel's rows into factors: its slice, [block, r] and [r, 2q]."""
+def _factor_block(kernel: Float[Tensor, "p q2"], start: int) -> _ModeBlock:
+    """Return the block of the kernel's rows from `start` on, of SYMMETRIC_ROWS modes at most."""
     modes = slice(start, min(start + SYMMETRIC_ROWS, len(kernel)))
     u, s, vt = torch.linalg.svd(kernel[modes], full_matrices=False)
     r = max(1, int((s > RANK_CUT * s[0]).sum()))
-    return modes, u[:, :r] * s[:r], vt[:r]
+    return _ModeBlock(modes, u[:, :r] * s[:r], vt[:r])
 
 
 def _trace_products(
-    inner: Float[Tensor, "g r t"], a: Float[Tensor, "g r c"], b: Float[Tensor, "g t c"]
+    matrices: Float[Tensor, "g r t"], a: Float[Tensor, "g r c"], b: Float[Tensor, "g t c"]
 ) -> Float[Tensor, " g"]:
-    """Compute tr(aᵀ inner b) of each sample."""
-    return (a * (inner @ b)).sum((1, 2))
+    """Return tr(aᵀ matrix b) of each sample."""
+    return (a * (matrices @ b)).sum((1, 2))

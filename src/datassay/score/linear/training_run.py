@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
@@ -22,7 +22,8 @@ from datassay.score.settings import Training, check_training
 
 # The default step size is this fraction of 1/λ_max: stable for descent, and no mode oscillates.
 AUTO_STEP_FRACTION = 0.5
-# Half as many resolvents per filter. Relative error: 3e-11 at 22, 1e-14 at 28, rounding beyond.
+# Nodes of the contour: a filter is a sum of half as many resolvents, as the others are conjugate.
+# Relative error: 3e-11 at 22, 1e-14 at 28, rounding beyond.
 N_NODES = 28
 # Below this many descent steps the contour is inaccurate and iterating is cheap.
 FEWEST_CONTOUR_STEPS = 12
@@ -35,7 +36,7 @@ class Dynamics:
     Attributes:
         kind: "flow" (gradient flow for time η t), "descent" (t full-batch steps) or "converged".
         step: η, inverse kernel unit.
-        steps: t.
+        steps: training steps t.
         penalty: λ, kernel unit.
     """
 
@@ -46,7 +47,7 @@ class Dynamics:
 
     @property
     def time(self) -> float:
-        """τ = η t, inverse kernel unit."""
+        """Training time τ = η t, inverse kernel unit."""
         return self.step * self.steps
 
     def without_samples(self, removed: int, n: int, reduction: str) -> Dynamics:
@@ -54,7 +55,9 @@ class Dynamics:
         if reduction == "sum":
             return self
         share = (n - removed) / n
-        penalty = self.penalty * (share if reduction == "mean" else 1.0)
+        penalty = self.penalty
+        if reduction == "mean":
+            penalty = penalty * share
         return replace(self, step=self.step / share, penalty=penalty)
 
 
@@ -68,11 +71,10 @@ def check_dynamics(
     reduction: str,
     kind: str,
 ) -> Dynamics:
-    """Check a training run against the kernel's largest eigenvalue and convert it to a sum loss."""
+    """Return a training run of n samples, converted to a sum loss; raise if it is unstable."""
+    # largest: eigenvalue of the kernel.
     check_training(lr, steps, weight_decay, reduction, kind)
-    per_sample = 1
-    if reduction != "sum":
-        per_sample = n_samples
+    per_sample = n_samples if reduction != "sum" else 1
     penalty = weight_decay * per_sample
     scale = 1.0
     if largest + penalty > 0:
@@ -108,16 +110,40 @@ def filter_values(z: Float[Tensor, " p"], run: Dynamics) -> Float[Tensor, " p"]:
     Source: S1 eqs. 10-11 and 50 (the sign of eq. 50), METHODS §1. Exact.
     """
     rate = z + run.penalty
-    safe = torch.where(rate > 0, rate, torch.ones_like(rate))
+    positive_rate = torch.where(rate > 0, rate, torch.ones_like(rate))
     if run.kind == "converged":
-        return torch.where(rate > 0, 1 / safe, torch.zeros_like(rate))
+        return torch.where(rate > 0, 1 / positive_rate, torch.zeros_like(rate))
     if run.kind == "flow":
-        return torch.where(rate > 0, -torch.expm1(-run.time * safe) / safe, run.time)
-    a = run.step * safe
-    small = -torch.expm1(run.steps * torch.log1p(-a.clamp_max(1.0)))
-    return torch.where(
-        rate > 0, torch.where(a < 1, small, 1 - (1 - a) ** run.steps) / safe, run.time
-    )
+        learnt = -torch.expm1(-run.time * positive_rate)
+    else:
+        a = run.step * positive_rate
+        # Without cancellation where a < 1.
+        learnt = -torch.expm1(run.steps * torch.log1p(-a.clamp_max(1.0)))
+        learnt = torch.where(a < 1, learnt, 1 - (1 - a) ** run.steps)
+    return torch.where(rate > 0, learnt / positive_rate, run.time)
+
+
+def iterate(
+    basis: Eigenbasis,
+    residual: Float[Tensor, "n b c"],
+    run: Dynamics,
+    removed: Int[Tensor, "chunk size"],
+) -> Float[Tensor, "p chunk c"]:
+    """Return weights, in the eigenbasis, after descent without each of the sets in `removed`."""
+    rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
+    n, b, c = residual.shape
+    n_sets = len(removed)
+    keep = torch.ones(n, b, n_sets, 1, dtype=torch.float64)
+    keep[removed, :, torch.arange(n_sets)[:, None]] = 0
+    keep = keep.reshape(n * b, n_sets, 1)
+    coordinates = torch.zeros(rows.shape[1], n_sets, c, dtype=torch.float64)
+    target = residual.reshape(n * b, 1, c)
+    for _ in range(run.steps):
+        output_changes = (rows * basis.metric) @ coordinates.flatten(1)  # [n b, n_sets c]
+        remaining = keep * (target - output_changes.reshape(n * b, n_sets, c))
+        ascent = (rows.T @ remaining.flatten(1)).reshape(coordinates.shape)
+        coordinates = coordinates + run.step * (ascent - run.penalty * coordinates)
+    return coordinates
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +180,12 @@ def resolvents(run: Dynamics, largest: float) -> Resolvents:
         return Resolvents(run.penalty + node / run.time, residue / node)
     # Descent: (1 − ηz)^t, with e^{s} = 1 − ηz at the pole; mirrored nodes serve 1 < ηz < 2.
     s = node / run.steps
-    pole = s.exp()
     factor = s.exp() / run.steps / run.step
     shift = torch.expm1(s) / run.step
     shifts = [shift]
     weights = [residue * factor / shift]
     if run.step * (largest + run.penalty) > 1:
-        mirrored = (-pole - 1) / run.step
+        mirrored = (-s.exp() - 1) / run.step
         shifts.append(mirrored)
         weights.append(-residue * (-1) ** run.steps * factor / mirrored)
     return Resolvents(run.penalty + torch.cat(shifts), torch.cat(weights))
@@ -187,16 +212,16 @@ class TrainingRun:
         return self.run.without_samples(removed, len(self.residual), self.reduction)
 
     def fit_weights(self) -> Float[Tensor, "p c"]:
-        """Compute coordinates of w − w₀ after the run on all samples."""
+        """Return the eigenbasis' coordinates of w − w₀ after the run on all samples."""
         values = filter_values(self.basis.eigenvalues, self.run)
         return values[:, None] * self.basis.project(self.residual)
 
     def fit_outputs(self) -> Float[Tensor, "n b c"]:
-        """Compute f(X) − f₀(X) after the run on all samples, output unit."""
+        """Return f(X) − f₀(X) after the run on all samples, output unit."""
         coordinates = self.fit_weights()
-        n, b, size = self.basis.rows.shape
+        n, b, p = self.basis.rows.shape
         changes = torch.empty(n, b, coordinates.shape[1], dtype=torch.float64)
-        for panel in panels(n, b * size):
+        for panel in panels(n, b * p):
             changes[panel] = (self.basis.rows[panel] * self.basis.metric) @ coordinates
         return changes
 
@@ -212,12 +237,12 @@ def training_run(
     dynamics: str = Training.dynamics,
     progress: Progress = silent,
 ) -> TrainingRun:
-    """Check the settings of a run against the linearisation.
+    """Return the run of checked settings on the linearisation.
 
     Args:
         lin: the linearisation; its decomposition is computed once and shared.
         lr: as `leave_one_out` takes it.
-        steps: t.
+        steps: training steps t.
         weight_decay: of the loss as reduced.
         reduction: "sum", "mean" or "mean_same_penalty".
         dynamics: "flow", "descent" or "converged".

@@ -8,6 +8,9 @@ H₋z⁻¹ = L⁻ᵀ (I + u T uᵀ) L⁻¹. ∂V/∂θ is one backward pass thro
 
 Refitted, the weights come from one Newton-like step (S4's published recipe) or from a fit to the
 minimum; the n models are evaluated together, a batch at a time.
+
+In the code g are gradients, a = L⁻¹ g, C = Σ a aᵀ, `total` = Σ a, q = ‖a‖². V is their moment:
+E[X] = −(‖total‖² − Σ q)/pairs, E[X²] = (tr C² − Σ q²)/pairs over pairs of two samples.
 """
 
 import torch
@@ -27,7 +30,7 @@ CHUNK_VALUES = 2**23
 
 
 def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Tensor, " n"]:
-    """Compute δ(z) = V[Z] − V[Z∖z], with H downdated exactly and θ to first order."""
+    """Return δ(z) = V[Z] − V[Z∖z], with H downdated exactly and θ to first order."""
     # Source: METHODS §4, order 2. First order in 1/n for θ alone. Rejected: θ's exact Newton step
     # on the n − 1 others. Spearman's rank correlation with true removal falls from 0.996 to 0.989
     # (n = 500, ridge 1e-2) and from 0.979 to 0.943 (1e-3): it lengthens the steps of high leverage,
@@ -35,21 +38,22 @@ def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Ten
     # at the cost of `step`; either alone makes it worse.
     slope, curvature = geometry.derivatives()
     gradients = geometry.features.gradients(slope)
-    mean = geometry.features.curvature(curvature) / len(geometry)
-    factor = hessian_factor(mean, ridge + damping)
+    mean_curvature = geometry.features.curvature(curvature) / len(geometry)
+    factor = hessian_factor(mean_curvature, ridge + damping)
     a = whiten(factor, gradients)
     _, variance = first_moments(len(geometry), a.sum(0), a.T @ a, a.square().sum(1))
-    training = factor
+    training_factor = factor  # of H̃, the Hessian of the training, which has no damping
     if ridge != 0:
-        training = hessian_factor(mean, ridge)
-    slope_of_v = variance_gradient(geometry, factor)
-    moves = torch.cholesky_solve(slope_of_v[:, None], training)[:, 0]
-    implicit = removal_gradients(gradients, ridge) @ moves / len(geometry)
-    return variance - _variance_without_each(geometry, gradients, mean, ridge + damping) - implicit
+        training_factor = hessian_factor(mean_curvature, ridge)
+    by_weights = variance_gradient(geometry, factor)  # ∂V/∂θ
+    moves = torch.cholesky_solve(by_weights[:, None], training_factor)[:, 0]
+    by_moves = removal_gradients(gradients, ridge) @ moves / len(geometry)
+    variance_without = _variance_without_each(geometry, gradients, mean_curvature, ridge + damping)
+    return variance - variance_without - by_moves
 
 
 def removal_gradients(gradients: Float[Tensor, "n p"], ridge: float) -> Float[Tensor, "n p"]:
-    """Return ∇L(z) + ridge θ, what leaves the penalised loss with z; at its minimum θ cancels."""
+    """Return g(z) = ∇L(z) + ridge θ; at the minimum ridge θ is minus the mean of the gradients."""
     if ridge > 0:
         return gradients - gradients.mean(0)
     return gradients
@@ -58,7 +62,7 @@ def removal_gradients(gradients: Float[Tensor, "n p"], ridge: float) -> Float[Te
 def variance_gradient(
     geometry: OutputGeometry, factor: Float[Tensor, "p p"]
 ) -> Float[Tensor, " p"]:
-    """Return ∂V/∂θ through the gradients and through the Hessian."""
+    """Return ∂V/∂θ, through the gradients and through the Hessian; `factor` is L of H."""
     # With P = H⁻¹, B = GᵀG, D = Σ q_z g_z g_zᵀ and M = n (n − 1):
     # ∂E[X]/∂g_z = −2 (P s − P g_z)/M,        ∂E[X]/∂P = −(s sᵀ − B)/M,
     # ∂E[X²]/∂g_z = 4 (P B P g_z − q_z P g_z)/M,  ∂E[X²]/∂P = 2 (B P B − D)/M,
@@ -75,13 +79,13 @@ def variance_gradient(
     upper = factor.T  # L⁻ᵀ a = P g: whitened quantities go back by one triangular solve
     by_gradient = 4 * (a @ c - q[:, None] * a) + 4 * mean * (total - a)  # L × its rows, × pairs
     by_gradient = torch.linalg.solve_triangular(upper, by_gradient.T, upper=True).T / pairs
-    inner = 2 * (c @ c - (a * q[:, None]).T @ a) + 2 * mean * (torch.outer(total, total) - c)
-    inner = torch.linalg.solve_triangular(upper, inner, upper=True)
-    by_hessian = -torch.linalg.solve_triangular(upper, inner.T, upper=True) / pairs
-    along = geometry.features.along(by_gradient)  # [n, k]
-    across = geometry.features.quadratic(by_hessian) / n  # [n, k, k]
-    of_curvature = torch.func.grad(lambda f: (across * geometry.kind.hessian(f)).sum())
-    by_output = (curvature @ along[..., None])[..., 0] + of_curvature(geometry.outputs)
+    whitened = 2 * (c @ c - (a * q[:, None]).T @ a) + 2 * mean * (torch.outer(total, total) - c)
+    half_solved = torch.linalg.solve_triangular(upper, whitened, upper=True)
+    by_hessian = -torch.linalg.solve_triangular(upper, half_solved.T, upper=True) / pairs
+    by_slope = geometry.features.along(by_gradient)  # [n, k]
+    by_curvature = geometry.features.quadratic(by_hessian) / n  # [n, k, k]
+    curvature_gradient = torch.func.grad(lambda f: (by_curvature * geometry.kind.hessian(f)).sum())
+    by_output = (curvature @ by_slope[..., None])[..., 0] + curvature_gradient(geometry.outputs)
     return geometry.features.pullback(by_output)
 
 
@@ -103,7 +107,7 @@ def _variance_without_each(
     size = max(1, CHUNK_VALUES // (geometry.outputs.shape[1] * max(n, a.shape[1])))
     for start in range(0, n, size):
         chunk = slice(start, min(start + size, n))
-        rows = root[chunk].mT @ geometry.features.rows(chunk)  # [z, r, p]
+        rows = root[chunk].mT @ geometry.features.rows(chunk)  # RᵀJ_z, [z, r, p]
         u = whiten(factor, rows.flatten(0, 1)).reshape(rows.shape)
         t_inverse = (n - 1) * torch.eye(u.shape[1], dtype=u.dtype) - u @ u.mT  # T⁻¹
         if not (torch.linalg.eigvalsh(t_inverse) > n * torch.finfo(u.dtype).eps * n).all():
@@ -118,11 +122,10 @@ def _downdate(
     total: Float[Tensor, " p"],
     q: Float[Tensor, " n"],
     u: Float[Tensor, "z r p"],
-    inner: Float[Tensor, "z r r"],
+    t: Float[Tensor, "z r r"],
     chunk: slice,
 ) -> Float[Tensor, " z"]:
-    """Return V without each of a chunk's samples, where H₋z⁻¹ = I + u T uᵀ; `inner` is T."""
-    # a: whitened gradients, q their squared lengths, c = AᵀA, total their sum.
+    """Return V without each of a chunk's samples, where H₋z⁻¹ = I + u T uᵀ in whitened axes."""
     n = len(a)
     a_z = a[chunk]
     q_z = q[chunk]
@@ -131,20 +134,20 @@ def _downdate(
     others_sum = total - a_z
     v = (u @ others_sum[..., None])[..., 0]
     y = u @ c - b_z[..., None] * a_z[:, None]  # uᵀ (C − a_z a_zᵀ)
-    ycu = inner @ (y @ u.mT)
-    squares = others_sum.square().sum(1) + (v * (inner @ v[..., None])[..., 0]).sum(1)
-    diagonal = q + (b * (inner @ b)).sum(1)  # a_iᵀ (I + u T uᵀ) a_i, [z, n]
+    tyu = t @ (y @ u.mT)
+    squares = others_sum.square().sum(1) + (v * (t @ v[..., None])[..., 0]).sum(1)
+    diagonal = q + (b * (t @ b)).sum(1)  # a_iᵀ (I + u T uᵀ) a_i, [z, n]
     diagonal[torch.arange(len(a_z)), torch.arange(n)[chunk]] = 0
     pairs = (n - 1) * (n - 2)
     mean = -(squares - diagonal.sum(1)) / pairs
     traces = c.square().sum() - 2 * ((a_z @ c) * a_z).sum(1) + q_z.square()
-    traces = traces + 2 * (inner * (y @ y.mT)).sum((1, 2)) + (ycu * ycu.mT).sum((1, 2))
+    traces = traces + 2 * (t * (y @ y.mT)).sum((1, 2)) + (tyu * tyu.mT).sum((1, 2))
     return (traces - diagonal.square().sum(1)) / pairs - mean.square()
 
 
 def drop_pairs(rows: Float[Tensor, "n p"]) -> Float[Tensor, " n"]:
-    """Compute δ(z) = V[Z] − V[Z∖z] where only the pairs of z are dropped."""
-    # S ← S − a_z,  Σ q ← Σ q − q_z,  tr C² ← tr C² − 2 a_zᵀ C a_z + q_z²
+    """Return δ(z) = V[Z] − V[Z∖z] where only the pairs of z are dropped; `rows` are all a_z."""
+    # total ← total − a_z,  Σ q ← Σ q − q_z,  tr C² ← tr C² − 2 a_zᵀ C a_z + q_z²
     # Source: METHODS §4, order 1. Deviates from true removal by leaving θ and H as they are.
     n = len(rows)
     total = rows.sum(0)
@@ -170,7 +173,7 @@ def step(
     removed: Tensor,
     progress: Progress = silent,
 ) -> Float[Tensor, " z"]:
-    """Compute V[Z∖z] at θ₋z = θ + (H + (ridge + damping) I)⁻¹ g(z)/n, all else computed anew."""
+    """Return V[Z∖z] at θ₋z = θ + (H + (ridge + damping) I)⁻¹ g(z)/n, all else computed anew."""
     # Cost: z (4 n k² d² + 2 n p² + p³) operations for a dense last layer, else z times 4 n k p².
     # Source: S4 §4's "leave-one-out" as its code has it (REFERENCE.md), which has no ridge.
     slope, curvature = geometry.derivatives()
@@ -193,7 +196,7 @@ def refit(
     removed: Tensor,
     progress: Progress = silent,
 ) -> Float[Tensor, " z"]:
-    """Compute V[Z∖z] at the minimum of the penalised mean loss of the n − 1 others: the truth."""
+    """Return V[Z∖z] at the minimum of the penalised mean loss of the n − 1 others: the truth."""
     if geometry.weights is None:
         raise SettingError(
             "order='retrain' needs a model whose one dense layer trains; other layers train too. "
@@ -224,29 +227,29 @@ def variances_without(
     penalty: float,
 ) -> Float[Tensor, " z"]:
     """Return V[X] of each model over all samples but the one it leaves out."""
+    # `outputs` are each model's, `removed` [z] the position of the sample that it leaves out.
     slope = geometry.kind.gradient(outputs, geometry.targets)
-    curvature = geometry.kind.hessian(outputs)
+    curvature = geometry.kind.hessian(outputs).clone()
     models = torch.arange(len(removed))
     slope[models, removed] = 0
-    curvature = curvature.clone()
     curvature[models, removed] = 0
     n = len(geometry) - 1
-    inverse = torch.cholesky_inverse(
-        hessian_factor(geometry.features.curvature(curvature) / n, penalty)
-    )
-    second = geometry.features.curvature(slope[..., None] * slope[..., None, :])  # GᵀG
+    factor = hessian_factor(geometry.features.curvature(curvature) / n, penalty)
+    inverse = torch.cholesky_inverse(factor)
+    second_moment = geometry.features.curvature(slope[..., None] * slope[..., None, :])  # GᵀG
     total = geometry.features.pullback(slope)
     rows = map(geometry.features.gradients, slope)
     q = torch.stack([((g @ h) * g).sum(1) for g, h in zip(rows, inverse, strict=True)])  # [z, n]
     pairs = n * (n - 1)
     square = (total * (inverse @ total[..., None])[..., 0]).sum(1)
     mean = -(square - q.sum(1)) / pairs
-    product = second @ inverse
+    product = second_moment @ inverse
     traces = (product * product.mT).sum((1, 2))
     return (traces - q.square().sum(1)) / pairs - mean.square()
 
 
 def _list_batches(geometry: OutputGeometry, n_removed: int) -> list[slice]:
+    """Return slices of the removals whose models are evaluated together, by BATCH_VALUES."""
     p = geometry.features.n_parameters
     n, k = geometry.outputs.shape
     model_values = 6 * p * p + n * k * (k + 4)

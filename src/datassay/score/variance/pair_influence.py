@@ -90,8 +90,10 @@ class PairInfluence:
         effect = self.block(slice(position, position + 1), slice(None))[0]
         effect[position] = 0.0
         order = np.argsort(effect, kind="stable")
-        helped = order[:top][effect[order[:top]] < 0]
-        harmed = order[::-1][:top][effect[order[::-1][:top]] > 0]
+        lowest = order[:top]
+        highest = order[::-1][:top]
+        helped = lowest[effect[lowest] < 0]
+        harmed = highest[effect[highest] > 0]
         return Partners(helped, harmed, effect[helped], effect[harmed])
 
 
@@ -144,18 +146,21 @@ def pair_influence(
 def geometry_influence(
     geometry: OutputGeometry, ids: np.ndarray, ridge: float, damping: float
 ) -> PairInfluence:
-    """Compute X(z, z′) from a computed geometry."""
+    """Return X(z, z′) of a geometry's n samples, whose `ids` these are."""
     slope, curvature = geometry.derivatives()
     gradients = geometry.features.gradients(slope)
     factor = hessian_factor(geometry.features.curvature(curvature) / len(geometry), ridge + damping)
-    mean = gradients.mean(0) + (0.0 if geometry.weights is None else ridge * geometry.weights)
-    return PairInfluence(whiten(factor, gradients), ids, ridge, damping, float(mean.norm()))
+    mean_gradient = gradients.mean(0)
+    if geometry.weights is not None:
+        mean_gradient = mean_gradient + ridge * geometry.weights
+    norm = float(mean_gradient.norm())
+    return PairInfluence(whiten(factor, gradients), ids, ridge, damping, norm)
 
 
 def hessian_factor(
     mean_curvature: Float[Tensor, "*batch p p"], penalty: float
 ) -> Float[Tensor, "*batch p p"]:
-    """Return the Cholesky factor L of H = the mean loss's Hessian + penalty · I."""
+    """Return the Cholesky factor L of each H = mean loss's Hessian + penalty · I; raise if none."""
     hessian = mean_curvature.clone()
     diagonal = hessian.diagonal(dim1=-2, dim2=-1)
     diagonal.add_(penalty)
@@ -176,7 +181,7 @@ def singular_hessian(penalty: float) -> str:
 
 
 def whiten(factor: Float[Tensor, "p p"], rows: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
-    """Multiply each row by L⁻¹: inner products are then those in the metric H⁻¹."""
+    """Return L⁻¹ times each row: inner products are then those in the metric H⁻¹."""
     return torch.linalg.solve_triangular(factor, rows.T, upper=False).T
 
 

@@ -16,11 +16,12 @@ from datassay.score.settings import Influence
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
 from datassay.train.convex import fit_convex
 
-SHUFFLES = 19  # with the labels as given twenty: the smallest p-value is 5 %
+SHUFFLES = 19  # twenty fits with the labels as given: the smallest p-value is 5 %
 MAX_P = 0.05
-# Kurtosis above which few samples carry V, where V is this share of that of shuffled labels or
-# more; chosen on half of the sets, see docs/methods.md.
-FEW, LEAST_SHARE = 100.0, 0.3
+# A kurtosis above FEW says that few samples carry V[X], where V[X] is at least LEAST_SHARE of that
+# of shuffled labels; chosen on half of the sets, see docs/methods.md.
+FEW = 100.0
+LEAST_SHARE = 0.3
 
 
 @result
@@ -106,25 +107,25 @@ def shuffled_labels(
     variances = []
     kurtosis = float("nan")
     for draw in range(SHUFFLES + 1):
-        order = torch.as_tensor(rng.permutation(n) if draw else np.arange(n))
+        is_given = draw == 0  # the labels as given; then shuffled ones
+        order = torch.as_tensor(np.arange(n) if is_given else rng.permutation(n))
         targets = geometry.targets[order]
         weights = fit_convex(geometry.features, targets, geometry.loss, ridge).weights[0]
         outputs = geometry.features.outputs(weights)
-        fitted = OutputGeometry(geometry.features, outputs, targets, geometry.loss, weights)
+        fit = OutputGeometry(geometry.features, outputs, targets, geometry.loss, weights)
         losses.append(float(geometry.kind.value(outputs, targets).mean()))
-        pairs = geometry_influence(fitted, np.arange(n), ridge, damping)
+        pairs = geometry_influence(fit, np.arange(n), ridge, damping)
         try:
             variances.append(influence_variance(pairs))
-            if not draw:
+            if is_given:
                 kurtosis = pair_moments(pairs).kurtosis
-        except DataError:
-            if not draw:
+        except DataError:  # influence does not differ between pairs
+            if is_given:
                 return None
         progress("shuffle the labels", draw + 1, SHUFFLES + 1)
-    as_low = 1 + int(np.sum(np.array(losses[1:]) <= losses[0]))
+    n_as_low = 1 + int(np.sum(np.array(losses[1:]) <= losses[0]))
+    variance_share = float("nan")
     if len(variances) > 1:
-        share = variances[0] / float(np.mean(variances[1:]))
-    else:
-        share = float("nan")
+        variance_share = variances[0] / float(np.mean(variances[1:]))
     has_room = n >= geometry.features.n_parameters
-    return ShuffledLabels(as_low / len(losses), share, kurtosis, has_room)
+    return ShuffledLabels(n_as_low / len(losses), variance_share, kurtosis, has_room)

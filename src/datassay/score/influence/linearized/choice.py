@@ -29,12 +29,12 @@ from datassay.score.influence.exact_blocks import exact_rule, penalties
 from datassay.score.influence.linearized.training import Runs, linearize, output_slopes, retrain
 from datassay.score.influence.trained_network import TrainedNetwork
 
-SHARES = (10.0, 1.0, 0.1)  # of a block's mean eigenvalue
-# Samples are taken as these values of the Jacobian allow; FEWEST at least, where MOST_VALUES do.
+SHARES = (10.0, 1.0, 0.1)  # dampings that are compared, of a block's mean eigenvalue
+# As many samples are drawn as give JACOBIAN_VALUES, but at least FEWEST, up to MOST_VALUES.
 JACOBIAN_VALUES = 2**22
 MOST_VALUES = 2**24
 FEWEST = 80
-QUERIES = 128
+QUERIES = 128  # of the samples, whose margins are predicted
 PAIRS = 8  # of halves, each of all samples that the other leaves out
 
 
@@ -65,12 +65,12 @@ def choose(
     if subsample is None:
         return None
     jacobian, f, y = linearize(subsample)
-    counts = y != IGNORED
+    has_target = y != IGNORED
     n = len(y)
     generator = np.random.default_rng(seed)
     halves = np.array([generator.permutation(n) < n // 2 for _ in range(PAIRS)])
-    members = torch.from_numpy(np.concatenate([halves, ~halves])).to(f.device) & counts
-    shares = torch.cat([counts[None], members]).to(f)
+    is_in_half = torch.from_numpy(np.concatenate([halves, ~halves])).to(f.device) & has_target
+    shares = torch.cat([has_target[None], is_in_half]).to(f)
     shares = shares / shares.sum(1, keepdim=True)
     training_loss = replace(network.loss, temperature=1.0)
     outputs = retrain(Runs(jacobian.flatten(0, 1), f, y, shares[:1], training_loss), shares[1:])
@@ -80,30 +80,31 @@ def choose(
     margin = outcome("margin", "cross_entropy", f, targets, is_classification=True)
     half_margins = torch.stack([margin(half) for half in outputs])[:, :QUERIES]  # [halves, q]
     leaf = f.double().requires_grad_()
-    towards = torch.autograd.grad(margin(leaf).sum(), leaf)[0].to(f)
-    queries = torch.einsum("qk,qkp->qp", towards[:QUERIES], jacobian[:QUERIES])
-    absences = (~members & counts)[:, :QUERIES]
+    margin_slopes = torch.autograd.grad(margin(leaf).sum(), leaf)[0].to(f)
+    q_gradients = torch.einsum("qk,qkp->qp", margin_slopes[:QUERIES], jacobian[:QUERIES])
+    is_absent = (~is_in_half & has_target)[:, :QUERIES]
     choices = []
     for share, bases in _fit_shares(subsample, network.n / n, curvature, weight_decay, seed):
         for loss in drop_none(network.loss, network.own_loss):
-            slopes = torch.einsum("nk,nkp->np", output_slopes(loss, f, y), jacobian)
-            effects = -_products(subsample, bases, slopes, queries)
-            correlation = _correlate(members.to(effects) @ effects, half_margins, absences)
+            gradients = torch.einsum("nk,nkp->np", output_slopes(loss, f, y), jacobian)
+            effects = -_products(subsample, bases, gradients, q_gradients)
+            predicted = is_in_half.to(effects) @ effects
+            correlation = _correlate(predicted, half_margins, is_absent)
             choices.append(Choice(share, loss.temperature, correlation))
     return max(choices, key=lambda choice: choice.correlation)
 
 
 def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
-    """Return the network with as many samples as are linearised; None where that are too few."""
+    """Return the network with the samples to linearise; None where it cannot be, or too few fit."""
     loss = network.loss
     train = network.train
     k = network.n_outputs
     is_plain = train.subset is not None and train.weights is None and not train.streamed
     if loss.name != "cross_entropy" or k is None or k < 2 or not is_plain:
         return None
-    size = k * sum(block.size for block in network.per_sample.blocks)
-    n = min(network.n, max(FEWEST, JACOBIAN_VALUES // size))
-    if n < FEWEST or n * size > MOST_VALUES:
+    sample_values = k * sum(block.size for block in network.per_sample.blocks)
+    n = min(network.n, max(FEWEST, JACOBIAN_VALUES // sample_values))
+    if n < FEWEST or n * sample_values > MOST_VALUES:
         return None
     assert train.subset is not None
     order = np.random.default_rng(seed).permutation(network.n)[:n]
@@ -119,14 +120,14 @@ def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
 def _fit_shares(
     network: TrainedNetwork, factor: float, curvature: str, weight_decay: float, seed: int
 ) -> Iterator[tuple[float, dict[str, BlockBasis]]]:
-    """Yield each share of SHARES, and bases that are damped by it times a factor."""
+    """Yield each share of SHARES, and the blocks' bases with the damping share · factor."""
     blocks = network.per_sample.blocks
-    exact = exact_rule(curvature, network.n, blocks)
+    is_exact = exact_rule(curvature, network.n, blocks)
 
     def roots() -> Iterator[Gradients]:
         return network.roots(seed, "choose damping")
 
-    sums = first_sums(blocks, roots(), {block.name for block in blocks if exact(block)})
+    sums = first_sums(blocks, roots(), {block.name for block in blocks if is_exact(block)})
     bases = kronecker_bases(blocks, sums, network.dtype)
     if bases:
         sums |= square_sums(bases, roots())
@@ -136,7 +137,7 @@ def _fit_shares(
             {name: replace(basis) for name, basis in bases.items()},
             {key: total.clone() for key, total in sums.items()},
             network.n,
-            penalties(blocks, network.n, exact, share * factor, weight_decay),
+            penalties(blocks, network.n, is_exact, share * factor, weight_decay),
             spectral=False,
             dtype=network.dtype,
         )
@@ -149,7 +150,7 @@ def _products(
     samples: Float[Tensor, "n p"],
     queries: Float[Tensor, "q p"],
 ) -> Float[Tensor, "n q"]:
-    """Return products of gradients by the inverse of the damped Hessian."""
+    """Return samplesᵀ P queries of gradients, P the inverse of the damped Hessian by blocks."""
     total = samples.new_zeros(len(samples), len(queries), dtype=torch.float64)
     start = 0
     for block in network.per_sample.blocks:
@@ -157,18 +158,18 @@ def _products(
         start += block.size
         if block.name in bases:
             basis = bases[block.name]
-            towards = basis.to_basis(queries[:, columns]) * basis.inverse().to(queries)
-            total += (basis.to_basis(samples[:, columns]) @ towards.T).double()
+            directions = basis.to_basis(queries[:, columns]) * basis.inverse().to(queries)
+            total += (basis.to_basis(samples[:, columns]) @ directions.T).double()
     return total
 
 
 def _correlate(
-    a: Float[Tensor, "halves q"], b: Float[Tensor, "halves q"], counted: Bool[Tensor, "halves q"]
+    a: Float[Tensor, "halves q"], b: Float[Tensor, "halves q"], counts: Bool[Tensor, "halves q"]
 ) -> float:
-    """Return Pearson's correlation over the counted halves, mean over queries that vary."""
-    weight = counted / counted.sum(0).clamp_min(1)
-    a = (a - (a * weight).sum(0)) * counted
-    b = (b - (b * weight).sum(0)) * counted
+    """Return Pearson's correlation over the halves that count, mean over queries that vary."""
+    weight = counts / counts.sum(0).clamp_min(1)
+    a = (a - (a * weight).sum(0)) * counts
+    b = (b - (b * weight).sum(0)) * counts
     lengths = (a.square().sum(0) * b.square().sum(0)).sqrt()
     varies = lengths > 0
     if not varies.any():

@@ -23,20 +23,21 @@ from datassay.collect.gradients.recording import Gradients
 from datassay.collect.layers import matrix
 from datassay.score.influence.trained_network import TrainedNetwork
 
+# From runs to their outputs after each step.
 Training = Callable[["Runs"], Iterator[Float[Tensor, "runs n k"]]]
 
-STEPS = 250
+STEPS = 250  # at most
 MOMENTUM = 0.9
-ADAM_STEPS = 50
-POWER_STEPS = 15
-FARTHEST = 10.0  # where a training has diverged
-PATIENCE = 20
+ADAM_STEPS = 50  # that would lead as far as the network's outputs are, in one direction
+POWER_STEPS = 15  # of the power method
+FARTHEST = 10.0  # distance at which a training has diverged
+PATIENCE = 20  # steps without getting nearer, besides 0.3 of those so far
 
 
 def linearize(
     network: TrainedNetwork,
 ) -> tuple[Float[Tensor, "n k p"], Float[Tensor, "n k"], Int[Tensor, " n"]]:
-    """Return the Jacobian, by blocks one after the other, outputs and labels."""
+    """Return the outputs' Jacobian by the weights, block after block, the outputs and labels."""
     blocks = network.per_sample.blocks
     jacobian: list[Tensor] = []
     outputs: list[Tensor] = []
@@ -62,14 +63,14 @@ def linearize(
 def _join_blocks(
     gradients: Gradients, blocks: list[Block], outputs: Tensor
 ) -> Float[Tensor, "b p"]:
-    """Return gradients by all blocks; 0 by those that are not used."""
-    parts = []
+    """Return gradients by all blocks side by side; 0 by those that are not used."""
+    by_block = []
     for block in blocks:
         columns = outputs.new_zeros(len(outputs), block.size)
         if block.name in gradients:
             columns = matrix(gradients[block.name], block.shape[0]).flatten(1)
-        parts.append(columns)
-    return torch.cat(parts, 1)
+        by_block.append(columns)
+    return torch.cat(by_block, 1)
 
 
 def output_slopes(
@@ -87,7 +88,7 @@ class Runs:
     """The linearised network, trained side by side on shares of the samples.
 
     Attributes:
-        jacobian: of the outputs at the network's weights, one after the other.
+        jacobian: of the outputs at the network's weights, a row per sample and output.
         outputs: of the network.
         y: labels.
         shares: of the samples in each run's mean loss.
@@ -101,7 +102,7 @@ class Runs:
     loss: Objective
 
     def split_outputs(self, columns: Float[Tensor, "nk runs"]) -> Float[Tensor, "runs n k"]:
-        """Return the outputs of each run."""
+        """Return the outputs of each run, from a column per run."""
         return columns.view(*self.outputs.shape, -1).permute(2, 0, 1)
 
     def slopes(self, outputs: Float[Tensor, "runs n k"]) -> Float[Tensor, "nk runs"]:
@@ -112,7 +113,7 @@ class Runs:
         return weighted.permute(1, 2, 0).flatten(0, 1)
 
     def distance(self, outputs: Float[Tensor, "n k"]) -> float:
-        """Return the share of the network's outputs that others miss; a constant is none."""
+        """Return ‖network's outputs − others‖² / ‖network's outputs‖², both centred over k."""
         difference = _centre(self.outputs - outputs).square().sum()
         return float(difference / _centre(self.outputs).square().sum())
 
@@ -132,23 +133,25 @@ def retrain(runs: Runs, halves: Float[Tensor, "halves n"]) -> Float[Tensor, "hal
         Outputs of each half; None where no step comes nearer than the first weights.
     """
     descent = partial(_descend, lr=1 / _largest_curvature(runs))
-    # Adam's steps are such that outputs would be as far as the network's after ADAM_STEPS of one
-    # direction.
     slopes = runs.slopes(torch.zeros_like(runs.outputs)[None])
     direction = (runs.jacobian.T @ slopes).sign()
-    stride = float(runs.outputs.norm() / (runs.jacobian @ direction).norm()) / ADAM_STEPS
-    adam = partial(_adapt, lr=stride)
-    distance, step, training = min(
-        ((*_nearest_step(runs, training), training) for training in (descent, adam)),
-        key=lambda way: way[0],
-    )
+    lr = float(runs.outputs.norm() / (runs.jacobian @ direction).norm()) / ADAM_STEPS
+    adam = partial(_adapt, lr=lr)
+    distance, step = _nearest_step(runs, descent)
+    adam_distance, adam_step = _nearest_step(runs, adam)
+    training = descent
+    if adam_distance < distance:
+        distance = adam_distance
+        step = adam_step
+        training = adam
     if distance >= 1:
         return None
     return next(islice(training(replace(runs, shares=halves)), step - 1, None))
 
 
 def _largest_curvature(runs: Runs) -> float:
-    """Return a bound of the loss's curvature along any direction of weights."""
+    """Return a bound of the mean loss's curvature along any direction of weights."""
+    # Cross-entropy's curvature in the outputs is at most 1/2.
     jacobian = runs.jacobian
     vector = jacobian.sum(0)
     for _ in range(POWER_STEPS):
@@ -157,7 +160,7 @@ def _largest_curvature(runs: Runs) -> float:
 
 
 def _nearest_step(runs: Runs, training: Training) -> tuple[float, int]:
-    """Return the least distance of the first run on the way, and after how many steps."""
+    """Return the least distance that the first run reaches, and after how many steps; 1 and 0."""
     least_distance = 1.0
     nearest_step = 0
     for step, outputs in enumerate(training(runs), 1):

@@ -73,6 +73,7 @@ def by_replay(request: Request, train: SampleSet, val: SampleSet | None) -> Attr
     measured = outcome(request.measure, recipe.loss, outputs, targets, is_classification=is_class)
 
     def measure(state: Weights) -> Tensor:
+        """Return the queries' outcomes under some weights, or their mean."""
         values = measured(functional_call(template, state, (x,)).double().cpu())
         return values if settings.per_query else values.mean()[None]
 
@@ -90,22 +91,19 @@ def by_replay(request: Request, train: SampleSet, val: SampleSet | None) -> Attr
         seed=request.seed,
         progress=request.progress,
     )
-    effect = result.effect
-    ids = train.ids
-    own_query = np.arange(len(train)) if val is None and settings.per_query else None
-    if request.removed is not None:
-        idx = check_removed(request.removed, len(train))
-        effect, ids = effect[idx], ids[idx]
-        own_query = None if own_query is None else own_query[idx]
+    idx = np.array(check_removed(request.removed, len(train)))  # None: all
+    own_query = idx if val is None and settings.per_query else None
     name = f"replay of {recipe.steps} updates by {recipe.optimizer}"
     if result.smoothness is not None:
         name += f", smooth to {result.smoothness.agreement:.2f}"
-    parts = [Effects(0, effect, None, None)]
-    gathered = gather(parts, result.outcome, measured.measure, ids, name, request.top, own_query)
+    effects = [Effects(0, result.effect[idx], None, None)]
+    ids = train.ids[idx]
+    gathered = gather(effects, result.outcome, measured.measure, ids, name, request.top, own_query)
     return replace(gathered, warnings=(*notes, *result.warnings))
 
 
 def _check(request: Request, start: Any) -> None:
+    """Raise for a request that the method cannot follow."""
     if start is None:
         raise SettingError(
             "method 'replay' needs start=, the network (or its state dict) at the weights that "
@@ -133,7 +131,7 @@ def _check(request: Request, start: Any) -> None:
 
 
 def _loss_of(request: Request, recipe: Recipe) -> str:
-    """Return the name of the training's loss."""
+    """Return the name of the training's loss; raise if it is not one of the recipe's."""
     if not isinstance(request.loss, str):
         raise SettingError(
             "loss must be 'auto', 'cross_entropy' or 'mse' of method 'replay'. With your own, call "
@@ -144,10 +142,9 @@ def _loss_of(request: Request, recipe: Recipe) -> str:
 
 def _positions(n: int, recipe: Recipe, seed: int) -> list[Tensor]:
     """Return the positions of each update's samples, as the one network of a training sees them."""
-    everyone = torch.arange(n)
-    drawn = batches(
-        everyone, everyone, everyone[None], recipe.steps, recipe.batch_size, seed, torch.float32
-    )
+    idx = torch.arange(n)
+    # The batches of a training of one network; inputs and targets play no part.
+    drawn = batches(idx, idx, idx[None], recipe.steps, recipe.batch_size, seed, torch.float32)
     return [batch.positions[0] for batch in drawn]
 
 

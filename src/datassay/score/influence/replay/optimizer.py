@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +14,8 @@ from datassay.rules import at_least, in_interval, one_of, positive, require
 # they are made. A gradient below Adam's eps moves its weight by lr/eps times itself, up to a point
 # that a real change of the samples passes: the derivative there says nothing of it. Raising all
 # moments, or those up to EPS_ROOT, loses what the two terms of a step's derivative must cancel to.
-TINY, EPS_ROOT = 1e-14, 1e-10
+TINY = 1e-14
+EPS_ROOT = 1e-10
 # What torch adds to a norm that clips.
 CLIP_EPS = 1e-6
 
@@ -33,10 +34,10 @@ class State:
     weights: Tensors
     moments: tuple[Tensors, ...]
 
-    def map(self, change) -> State:
-        """Apply a change to each tensor."""
-        moments = tuple(tuple(map(change, tensors)) for tensors in self.moments)
-        return State(tuple(map(change, self.weights)), moments)
+    def map(self, function: Callable[[Tensor], Tensor]) -> State:
+        """Return the state with a function of each tensor."""
+        moments = tuple(tuple(map(function, tensors)) for tensors in self.moments)
+        return State(tuple(map(function, self.weights)), moments)
 
     def parts(self) -> tuple[Tensors, ...]:
         """Return the weights and each kind of moments."""
@@ -126,9 +127,8 @@ class Optimizer:
     def start(self, weights: Tensors) -> State:
         """Return the state before the first update."""
         n_moments = 2 if self.is_adam else int(self.momentum != 0)
-        return State(
-            weights, tuple(tuple(map(torch.zeros_like, weights)) for _ in range(n_moments))
-        )
+        zeros = [tuple(map(torch.zeros_like, weights)) for _ in range(n_moments)]
+        return State(weights, tuple(zeros))
 
     def rate(self, step: int) -> float:
         """Return the step size of update number `step`, from 0."""
@@ -137,7 +137,7 @@ class Optimizer:
         return float(self.lr[step])
 
     def decay_of(self, start: Mapping[str, Tensor]) -> Decay:
-        """Return the decay of weights that start so."""
+        """Return the decay of weights, from their names and their values at the start."""
         if isinstance(self.weight_decay, Mapping):
             rates = [float(self.weight_decay.get(name, 0.0)) for name in start]
         else:
@@ -147,7 +147,7 @@ class Optimizer:
         return Decay(rates, tuple(start.values()))
 
     def update(self, state: State, gradients: Tensors, step: int, decay: Decay) -> None:
-        """Make update number `step` in place."""
+        """Make update number `step` to a state, in place, by a batch's gradients."""
         rate = self.rate(step)
         gradients, _ = self._clip(gradients)
         gradients = self._with_decay(state.weights, gradients, decay)
@@ -161,9 +161,8 @@ class Optimizer:
             for w, m, v in zip(state.weights, *state.moments, strict=True):
                 w.addcdiv_(m, (v / bias).sqrt_().add_(self.eps), value=-rate)
             return
-        for w, move in zip(
-            state.weights, self._descend(state.moments, gradients, step), strict=True
-        ):
+        moves = self._descend(state.moments, gradients, step)
+        for w, move in zip(state.weights, moves, strict=True):
             w.sub_(move, alpha=rate)
 
     def pull_back(
@@ -179,8 +178,8 @@ class Optimizer:
             adjoint: derivative by the state after the update; its moments are used up.
 
         Returns:
-            The derivatives by the state before and by the gradient, the latter's bend of the
-            former left out; how many second moments were softened.
+            The derivative by the state before, at a fixed gradient; that by the gradient; how many
+            second moments were softened.
         """
         clipped, norm = self._clip(gradients)
         n_tiny = 0
@@ -189,14 +188,15 @@ class Optimizer:
             moments, slopes, n_tiny = self._pull_back_adam(state.moments, full, step, adjoint)
         else:
             moments, slopes = self._pull_back_descent(step, adjoint)
-        weights = adjoint.weights
-        if self.name == "adamw":
-            pairs = zip(weights, decay.rates, strict=True)
-            weights = tuple(a * (1 - self.rate(step) * decay_rate) for a, decay_rate in pairs)
-        else:
-            triples = zip(weights, slopes, decay.rates, strict=True)
-            weights = tuple(torch.add(a, s, alpha=c) if c else a for a, s, c in triples)
-        return State(weights, moments), self._pull_back_clip(gradients, norm, slopes), n_tiny
+        by_weights = []
+        for a, slope, decay_rate in zip(adjoint.weights, slopes, decay.rates, strict=True):
+            if self.name == "adamw":
+                a = a * (1 - self.rate(step) * decay_rate)
+            elif decay_rate:
+                a = torch.add(a, slope, alpha=decay_rate)
+            by_weights.append(a)
+        by_gradients = self._pull_back_clip(gradients, norm, slopes)
+        return State(tuple(by_weights), moments), by_gradients, n_tiny
 
     def _clip(self, gradients: Tensors) -> tuple[Tensors, Tensor | None]:
         """Return gradients of a norm that is not above `clip`, and the norm that they had."""
@@ -207,14 +207,14 @@ class Optimizer:
         return tuple(g * share for g in gradients), norm
 
     def _pull_back_clip(self, gradients: Tensors, norm: Tensor | None, slopes: Tensors) -> Tensors:
+        """Return the derivative by gradients before clipping, from that by the clipped ones."""
         # Of g c / (‖g‖ + e): (c / (‖g‖ + e)) (s − g (g·s) / (‖g‖ (‖g‖ + e))).
         if norm is None or self.clip is None or float(norm) + CLIP_EPS <= self.clip:
             return slopes
         total = norm + CLIP_EPS
-        pairs = zip(gradients, slopes, strict=True)
-        along = torch.stack([(g * s).sum() for g, s in pairs]).sum() / (norm * total)
-        pairs = zip(gradients, slopes, strict=True)
-        return tuple((s - along * g) * (self.clip / total) for g, s in pairs)
+        pairs = list(zip(gradients, slopes, strict=True))
+        product = torch.stack([(g * s).sum() for g, s in pairs]).sum() / (norm * total)
+        return tuple((s - product * g) * (self.clip / total) for g, s in pairs)
 
     def _with_decay(self, weights: Tensors, gradients: Tensors, decay: Decay) -> Tensors:
         """Return gradients with a penalty's, where decay is not decoupled."""
@@ -235,6 +235,7 @@ class Optimizer:
         return tuple(torch.add(g, b, alpha=self.momentum) for g, b in pairs)
 
     def _pull_back_descent(self, step: int, adjoint: State) -> tuple[tuple[Tensors, ...], Tensors]:
+        """Return the derivatives by momentum's buffers before an update, and by its gradients."""
         moves = tuple(-self.rate(step) * a for a in adjoint.weights)
         if not self.momentum:
             return (), moves
@@ -247,23 +248,26 @@ class Optimizer:
         return (tuple(self.momentum * b for b in buffers),), slopes
 
     def _buffer_share(self, step: int) -> float:
-        """Return what of a gradient goes into momentum's buffer: of the first all."""
+        """Return the share of a gradient that goes into momentum's buffer: 1 of the first."""
         return 1.0 if step == 0 else 1 - self.dampening
 
     def _accumulate(self, moments, gradients) -> None:
-        """Take a gradient into Adam's moments."""
+        """Update Adam's moments by a gradient, in place."""
         beta, beta_of_squares = self.betas
         for m, v, g in zip(*moments, gradients, strict=True):
             m.lerp_(g, 1 - beta)
             v.mul_(beta_of_squares).addcmul_(g, g, value=1 - beta_of_squares)
 
     def _corrections(self, step: int) -> tuple[float, float]:
-        """Return Adam's step size without the bias of the first moments, and that of the second."""
-        return self.rate(step) / (1 - self.betas[0] ** (step + 1)), 1 - self.betas[1] ** (step + 1)
+        """Return Adam's step size, corrected for the bias of the first moments, and v's bias."""
+        rate = self.rate(step) / (1 - self.betas[0] ** (step + 1))
+        return rate, 1 - self.betas[1] ** (step + 1)
 
     def _pull_back_adam(
         self, moments, gradients, step: int, adjoint: State
     ) -> tuple[tuple[Tensors, ...], Tensors, int]:
+        """Return the derivatives by moments and by gradients, and how many v were softened."""
+        # Overwrites `moments` and those of `adjoint`.
         rate, bias = self._corrections(step)
         beta, beta_of_squares = self.betas
         self._accumulate(moments, gradients)

@@ -48,7 +48,7 @@ class TrainingRun:
 
     @property
     def names(self) -> list[str]:
-        """The names of the weights, in the order of states."""
+        """Names of the weights, in the order of states."""
         return list(self.start)
 
     @property
@@ -63,13 +63,13 @@ class TrainingRun:
     def gradient(
         self, weights: Tensors, step: int, sample_weight: Tensor, *, create_graph: bool = False
     ) -> Tensors:
-        """Compute the gradient of a batch's loss by weights that require it."""
+        """Return the gradient of the mean of a batch's weighted losses, by weights that train."""
         losses = self.batch_losses(weights, step)
         mean = (losses * sample_weight.to(losses)).mean()
         return torch.autograd.grad(mean, weights, create_graph=create_graph, materialize_grads=True)
 
     def batch_losses(self, weights: Tensors, step: int) -> Float[Tensor, " b"]:
-        """Compute the losses of a batch under weights, with the draws of its update."""
+        """Return the losses of a batch under weights, with the draws of its update."""
         positions = self.batches[step]
         if weights[0].is_cuda:
             torch.cuda.set_rng_state(self.draws[step], weights[0].device)
@@ -86,12 +86,13 @@ class TrainingRun:
 
     def advance(self, state: State, step: int, weight: Float[Tensor, " n"] | None = None) -> None:
         """Make update number `step` to a state, in place; weight: of all samples, None: 1."""
+        positions = self.batches[step]
         if weight is None:
-            a = torch.ones(len(self.batches[step]))
+            sample_weight = torch.ones(len(positions))
         else:
-            a = weight[self.batches[step].cpu()]
+            sample_weight = weight[positions.cpu()]
         weights = tuple(w.detach().requires_grad_() for w in state.weights)
-        gradients = self.gradient(weights, step, a)
+        gradients = self.gradient(weights, step, sample_weight)
         with torch.no_grad():
             self.optimizer.update(state, gradients, step, self.decay)
 
@@ -119,13 +120,14 @@ class TrainingRun:
 def make_draws(n_updates: int, seed: int, device: torch.device) -> list[Tensor]:
     """Return states of a device's generator, one an update, drawn from a seed."""
     seeds = torch.Generator().manual_seed(seed)
-    numbers = torch.randint(2**62, (n_updates,), generator=seeds).tolist()
-    return [torch.Generator(device).manual_seed(number).get_state() for number in numbers]
+    update_seeds = torch.randint(2**62, (n_updates,), generator=seeds).tolist()
+    return [torch.Generator(device).manual_seed(s).get_state() for s in update_seeds]
 
 
 def segments(n_updates: int) -> list[range]:
-    """Split updates so that starts and one segment's states are never more than √(2 n) at once."""
-    # Lengths S, S − 1, ..., 1: while segment j is at hand, j + 1 starts are held.
+    """Return the updates in segments of falling length."""
+    # Lengths S, S − 1, ..., 1: while segment j is at hand, j + 1 starts are held. With the states
+    # of the segment that is never more than √(2 n) at once.
     size = 1
     while size * (size + 1) // 2 < n_updates:
         size += 1
@@ -179,8 +181,8 @@ def differentiate_run(
                 states.append(states[-1].map(torch.clone))
                 run.advance(states[-1], step)
             for step in reversed(segment):
-                adjoints, shares, n_softened = _step_back(run, states.pop(), step, adjoints)
-                effect.index_add_(0, run.batches[step].cpu(), shares.double().cpu())
+                adjoints, effects, n_softened = _step_back(run, states.pop(), step, adjoints)
+                effect.index_add_(0, run.batches[step].cpu(), effects.double().cpu())
                 n_tiny += n_softened
                 run.progress("go back through training", len(run) - step, len(run))
     n_moments = len(run) * sum(w.numel() for w in run.start.values())
@@ -190,7 +192,14 @@ def differentiate_run(
 def _step_back(
     run: TrainingRun, state: State, step: int, adjoints: Sequence[State]
 ) -> tuple[list[State], Float[Tensor, "b m"], int]:
-    """Propagate queries' derivatives back over an update; return them and the samples' shares."""
+    """Return the queries' derivatives by the state before an update, from those by that after it.
+
+    Returns:
+        These; (1/b) ∇ℓ_iᵀ μ of the batch's samples; and how many second moments were softened.
+
+    Raises:
+        ModelError: a derivative is not finite.
+    """
     weights = tuple(w.detach().requires_grad_() for w in state.weights)
     device = weights[0].device
     sample_weight = torch.ones(len(run.batches[step]), device=device, requires_grad=True)
@@ -198,29 +207,30 @@ def _step_back(
         gradients = run.gradient(weights, step, sample_weight, create_graph=True)
     detached = tuple(g.detach() for g in gradients)
     results = []
-    shares = []
+    sample_effects = []
     n_tiny = 0
     for index, adjoint in enumerate(adjoints):
         is_last = index + 1 == len(adjoints)
         moments = state.moments if is_last else state.map(torch.clone).moments
         with torch.no_grad():
-            direct, slopes, n_tiny = run.optimizer.pull_back(
+            direct, mu, n_tiny = run.optimizer.pull_back(
                 State(state.weights, moments), detached, step, run.decay, adjoint
             )
-        *bends, share = torch.autograd.grad(
+        *hessian_products, by_sample = torch.autograd.grad(  # H μ, and μ's part of each sample
             gradients,
             [*weights, sample_weight],
-            slopes,
+            mu,
             retain_graph=not is_last,
             materialize_grads=True,
         )
-        by_weights = tuple(d + h for d, h in zip(direct.weights, bends, strict=True))
+        pairs = zip(direct.weights, hessian_products, strict=True)
+        by_weights = tuple(by_update + product for by_update, product in pairs)
         results.append(State(by_weights, direct.moments))
-        shares.append(share)
-    stacked = torch.stack(shares, 1)
-    if not bool(stacked.isfinite().all()):
+        sample_effects.append(by_sample)
+    effects = torch.stack(sample_effects, 1)
+    if not bool(effects.isfinite().all()):
         raise ModelError(
             "the derivative of the training run must be finite; it is not at update "
             f"{step}. Is a loss there not differentiable twice, or does the run diverge?"
         )
-    return results, stacked, n_tiny
+    return results, effects, n_tiny

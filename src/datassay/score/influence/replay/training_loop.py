@@ -98,17 +98,18 @@ def replay(
     """
     require(batches, "batches", "hold the positions of each update's samples", "none")
     require(start, "start", "hold the weights that train", "none")
-    idx = [torch.as_tensor(positions) for positions in batches]
-    n_seen = 1 + max(int(positions.max()) for positions in idx)
-    n = n_seen if n_samples is None else n_samples
+    updates = [torch.as_tensor(positions) for positions in batches]
+    fewest = 1 + max(int(positions.max()) for positions in updates)
+    n = fewest if n_samples is None else n_samples
     integer("n_samples", n, remedy="Count the training samples.")
-    require(n >= n_seen, "n_samples", "be above the largest position", n)
-    optimizer.check(list(start), len(idx))
+    require(n >= fewest, "n_samples", "be above the largest position", n)
+    n_updates = len(updates)
+    optimizer.check(list(start), n_updates)
     if draws is None:
         device = next(iter(start.values())).device
-        draws = make_draws(len(idx), seed, device)
-    require(len(draws) == len(idx), "draws", "be one an update", f"{len(draws)} of {len(idx)}")
-    run = TrainingRun(losses, start, idx, optimizer, draws, progress)
+        draws = make_draws(n_updates, seed, device)
+    require(len(draws) == n_updates, "draws", "be one an update", f"{len(draws)} of {n_updates}")
+    run = TrainingRun(losses, start, updates, optimizer, draws, progress)
     starts, weights = run.record()
     _check_end(run, weights, trained)
     smoothness = None
@@ -118,7 +119,10 @@ def replay(
     values, slopes = _slopes(measure, weights)
     derivative = differentiate_run(run, starts, slopes, n)
     notes = _notes(optimizer, derivative.softened)
-    if smoothness is not None and (error := smoothness.prediction_error(derivative.effect)) > 1:
+    error = 0.0
+    if smoothness is not None:
+        error = smoothness.prediction_error(derivative.effect)
+    if error > 1:
         notes.append(
             f"real changes by a random tenth of the samples are {error:.2g} times as far from the "
             "predicted ones as predictions differ: trust signs of large effects alone."
@@ -134,14 +138,8 @@ def _check_end(run: TrainingRun, weights: Weights, trained: Mapping[str, Tensor]
         return
     missing = [name for name in weights if name not in trained]
     require(not missing, "trained", f"hold the weights of start, such as {missing[:1]}", "others")
-    squares = [
-        (
-            (w - trained[name].to(w)).double().square().sum().item(),
-            (w - run.start[name].to(w)).double().square().sum().item(),
-        )
-        for name, w in weights.items()
-    ]
-    missed, moved = (sum(column) ** 0.5 for column in zip(*squares, strict=True))
+    missed = _distance(weights, trained)
+    moved = _distance(weights, run.start)
     if missed > TOLERANCE * moved:
         raise SettingError(
             "the replay must end at the trained weights; it ends away from them by "
@@ -150,7 +148,14 @@ def _check_end(run: TrainingRun, weights: Weights, trained: Mapping[str, Tensor]
         )
 
 
+def _distance(weights: Weights, reference: Mapping[str, Tensor]) -> float:
+    """Return the Euclidean distance of weights from reference ones of the same names."""
+    squares = [(w - reference[name].to(w)).double().square().sum() for name, w in weights.items()]
+    return sum(square.item() for square in squares) ** 0.5
+
+
 def _refuse_unsmooth(smoothness: Smoothness) -> None:
+    """Raise if a run is not smooth in its samples' weights."""
     if smoothness.is_smooth:
         return
     raise SettingError(
@@ -179,6 +184,7 @@ def _slopes(
 
 
 def _notes(optimizer: Optimizer, softened: float) -> list[str]:
+    """Return a note where second moments were softened; else none."""
     if not softened:
         return []
     return [

@@ -63,11 +63,11 @@ def gauss_newton(
         )
     features, queries = _features(lin)  # [n, k, p], [m, k, p]
     kind = loss_named(loss)
-    slope = kind.gradient(lin.outputs.double(), lin.targets.double())
-    curvature = kind.hessian(lin.outputs.double())
+    slope = kind.gradient(lin.outputs.double(), lin.targets.double())  # R
+    curvature = kind.hessian(lin.outputs.double())  # S
     values, vectors = torch.linalg.eigh(curvature)
     # Probabilities sum to 1, so S has a null direction, which rounding can turn negative.
-    root = (vectors * values.clamp_min(0).sqrt()[:, None, :]) @ vectors.mT  # [n, k, k]
+    root = (vectors * values.clamp_min(0).sqrt()[:, None, :]) @ vectors.mT  # √S, [n, k, k]
     hessian = gram((root @ features).flatten(0, 1))
     hessian.diagonal().add_(damping * n - (decay if leverage else 0.0))
     lower = torch.linalg.cholesky(hessian)
@@ -76,44 +76,45 @@ def gauss_newton(
     del lin, features, queries, hessian  # several networks may be held here at once
     own_kernel = white @ white.mT  # H_ii, [n, k, k]
     step = slope[..., None]
-    pull = (white.mT @ step).mean(0) * (decay > 0)  # L⁻¹ g
+    mean_gradient = (white.mT @ step).mean(0) * (decay > 0)  # L⁻¹ g
     if leverage:
-        inner = torch.eye(k, dtype=torch.float64) - curvature @ own_kernel
-        shifted = step - curvature @ (white @ pull)  # R − S J H⁻¹ g
-        step = solve_each(inner, shifted)  # (I − S H_ii)⁻¹ of it
-    moved = (pull - white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
-    self_effect = -((white @ moved[..., None])[..., 0] * slope).sum(1)  # −∇ℓ_i (w − w₋ᵢ)
+        system = torch.eye(k, dtype=torch.float64) - curvature @ own_kernel
+        shifted = step - curvature @ (white @ mean_gradient)  # R − S J H⁻¹ g
+        step = solve_each(system, shifted)  # (I − S H_ii)⁻¹ of it
+    changes = (mean_gradient - white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
+    self_effect = -((white @ changes[..., None])[..., 0] * slope).sum(1)  # −∇ℓ_i (w − w₋ᵢ)
     del white, own_kernel
     chunk = max(1, CHUNK_VALUES // white_queries[..., 0].numel())
     for start in range(0, n, chunk):
-        change = moved[start : start + chunk]
+        change = changes[start : start + chunk]
         outputs = (change @ white_queries.flatten(0, 1).T).reshape(len(change), -1, k)
         weights = torch.linalg.solve_triangular(lower.T, change.T, upper=True).square().sum(0)
         yield OutputChanges(start, outputs, weights, self_effect[start : start + chunk])
 
 
 def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor, "m k p"]]:
-    """Return Φ of samples and queries, from the kernel where only that was collected."""
+    """Return features J of the samples and of the queries; without queries the samples' twice."""
+    # From a kernel's eigenbasis K = Q λ Qᵀ: J = Q √λ, and K_q Q / √λ of queries.
     k = lin.rows_per_sample
     if lin.features is not None:
         features = all_rows(lin.features)
-        if lin.val_features is None:
-            queries = features
-        else:
+        queries = features
+        if lin.val_features is not None:
             queries = all_rows(lin.val_features)
     else:
         basis = eigenbasis(lin)
         root = basis.eigenvalues.sqrt()
         features = basis.whole_rows().flatten(0, 1) * root
-        inverse = torch.where(root > 0, 1 / torch.where(root > 0, root, 1.0), 0.0)
         queries = features
         if basis.val is not None:
-            queries = basis.query_rows() * inverse
-    size = features.shape[1]
-    return features.reshape(-1, k, size), queries.reshape(-1, k, size)
+            inverse_root = torch.where(root > 0, 1 / torch.where(root > 0, root, 1.0), 0.0)
+            queries = basis.query_rows() * inverse_root
+    p = features.shape[1]
+    return features.reshape(-1, k, p), queries.reshape(-1, k, p)
 
 
 def _whiten(lower: Float[Tensor, "p p"], rows: Float[Tensor, "n k p"]) -> Float[Tensor, "n k p"]:
+    """Return rows L⁻ᵀ, L the `lower` factor."""
     flat = rows.flatten(0, 1)
     return torch.linalg.solve_triangular(lower, flat.T, upper=False).T.reshape(rows.shape)
 
@@ -121,7 +122,7 @@ def _whiten(lower: Float[Tensor, "p p"], rows: Float[Tensor, "n k p"]) -> Float[
 def changes_on_arrays(
     problem: Problem, projection: int | None = None, response: str = TrainedWeights.response
 ) -> Iterator[OutputChanges]:
-    """Collect the Jacobians at the trained weights, and take the second-order step."""
+    """Yield `gauss_newton`'s changes of the samples to remove, from the network itself."""
     # Source: METHODS §3. H is positive semidefinite at any weights, so damping alone decides
     # whether it can be inverted. Projected effects deviate (TRAK's approximation: Park et al.,
     # 2023): on 400 digits 2048 features kept 0.88 of the five largest effects per query.
@@ -130,33 +131,33 @@ def changes_on_arrays(
     lin = _collect(problem, projection)
     decay = problem.weight_decay
     changes = gauss_newton(lin, loss, problem.penalty, leverage=leverage, decay=decay)
-    chunks = _watch(changes, problem)
+    changes = _watch(changes, problem)
     if problem.removed is None:
-        yield from chunks
+        yield from changes
         return
-    parts = list(chunks)  # all samples' leverages are computed together anyway
+    chunks = list(changes)  # all samples' leverages are computed together anyway
     idx = torch.tensor(problem.removed)
-    outputs, weights, self_effect = (
-        torch.cat([getattr(chunk, name) for chunk in parts])[idx]
-        for name in ("outputs", "weights", "own")
-    )
-    yield OutputChanges(0, outputs, weights, self_effect)
+    columns = {
+        name: torch.cat([getattr(chunk, name) for chunk in chunks])[idx]
+        for name in ("outputs", "weights", "own_effect")
+    }
+    yield OutputChanges(0, **columns)
 
 
 def _watch(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[OutputChanges]:
     """Yield the same chunks, then warn where the linear model cannot be trusted so far."""
-    far = 0
+    n_far = 0
     farthest = 0.0
     for chunk in chunks:
-        moved = chunk.outputs.abs().amax((1, 2))
-        far += int((moved > TRUSTED).sum())
-        farthest = max(farthest, float(moved.max()))
+        distances = chunk.outputs.abs().amax((1, 2))
+        n_far += int((distances > TRUSTED).sum())
+        farthest = max(farthest, float(distances.max()))
         yield chunk
-    if far and loss_named(problem.mean_loss.loss).has_one_class:
+    if n_far and loss_named(problem.mean_loss.loss).has_one_class:
         problem.warnings.append(
-            f"removing one sample moves an output by up to {farthest:.1f} logits ({far} samples by "
-            f"more than {TRUSTED:g}), further than a linear model of the network can be trusted: "
-            "the network is far from a minimum. Use response='first_order', or curvature='auto'."
+            f"removing one sample moves an output by up to {farthest:.1f} logits ({n_far} samples "
+            f"by more than {TRUSTED:g}), further than a linear model of the network can be trusted:"
+            " the network is far from a minimum. Use response='first_order', or curvature='auto'."
         )
 
 

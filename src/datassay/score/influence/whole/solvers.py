@@ -60,19 +60,17 @@ class Problem:
 
     @property
     def penalty(self) -> float:
-        """Added to the diagonal of the mean loss's Hessian."""
+        """What is added to the diagonal of the mean loss's Hessian."""
         return self.damping + self.weight_decay
 
 
 def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
-    """Yield output changes to first order of Δ_i = −(1/n) (H + penalty I)⁻¹ (∇ℓ_i − ∇L)."""
+    """Yield output changes to first order of w − w₋ᵢ = −(1/n) (H + penalty I)⁻¹ (∇ℓ_i − ∇L)."""
     # ∇L, the mean's, is −weight_decay (w − w₀) where training ended: the share of the decay that
     # leaves with each sample. Without decay it is 0 there.
-    shared = None
-    if problem.weight_decay > 0:
-        shared = mean_gradient(problem.mean_loss)
+    mean = mean_gradient(problem.mean_loss) if problem.weight_decay > 0 else None
     for start, gradients in gradient_chunks(problem):
-        moves = solve(gradients if shared is None else gradients - shared)
+        moves = solve(gradients if mean is None else gradients - mean)
         moves = moves / -len(problem.mean_loss)
         self_effect = -(gradients * moves).sum(1).double().cpu()
         yield replace(changes_of(problem, start, moves), own_effect=self_effect)
@@ -178,7 +176,8 @@ def _solve(
 ) -> tuple[Float[Tensor, "s d"], Float[Tensor, " s"]]:
     """Run conjugate gradients; return solutions and the relative residuals reached."""
     solution = torch.zeros_like(gradients)
-    residual, direction = gradients.clone(), gradients.clone()
+    residual = gradients.clone()
+    direction = gradients.clone()
     gradient_sq = gradients.square().sum(1)
     error_sq = gradient_sq.clone()
     for _ in range(iterations):
@@ -206,7 +205,7 @@ def _solve(
 
 
 # Recursions between two checks of the estimate's size.
-LOOK_EVERY = 20
+CHECK_EVERY = 20
 # The estimate may exceed what a positive definite Hessian allows by this factor: batches are noisy.
 LARGEST_GROWTH = 10.0
 # A relative residual above this causes a warning.
@@ -243,9 +242,10 @@ def lissa(
     scale 1000, its code batches of 128. Deviates: damping is added to H; both codes write
     v ← ∇ℓ + (1 − damping) v − H v / scale, so their damping times scale is ours (S1: 0.01 · 1000).
     """
-    _check(depth=depth, scale=scale, repeats=repeats)
-    if batch_size is not None:
-        _check(batch_size=batch_size)
+    settings = {"depth": depth, "scale": scale, "repeats": repeats, "batch_size": batch_size}
+    for name, value in settings.items():
+        if value is not None:
+            positive(name, value)
     residuals: list[Tensor] = []
 
     def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
@@ -257,8 +257,8 @@ def lissa(
         solution = total / (repeats * scale)
         # ‖(H + penalty I) u − ∇ℓ‖ / ‖∇ℓ‖ with the Hessian of all samples.
         product = hessian_products(problem.mean_loss, solution) + problem.penalty * solution
-        size = gradients.norm(dim=1).clamp_min(torch.finfo(gradients.dtype).tiny)
-        residuals.append((product - gradients).norm(dim=1) / size)
+        lengths = gradients.norm(dim=1).clamp_min(torch.finfo(gradients.dtype).tiny)
+        residuals.append((product - gradients).norm(dim=1) / lengths)
         return solution
 
     yield from newton_changes(problem, solve)
@@ -271,11 +271,6 @@ def lissa(
         )
 
 
-def _check(**settings: float) -> None:
-    for name, value in settings.items():
-        positive(name, value)
-
-
 def _recursion(
     problem: Problem,
     gradients: Float[Tensor, "s d"],
@@ -285,17 +280,16 @@ def _recursion(
     generator: torch.Generator,
 ) -> Float[Tensor, "s d"]:
     """Return scale · (H + penalty I)⁻¹ ∇ℓ, as `depth` recursions estimate it."""
-    kept_share = 1 - problem.penalty / scale
+    n = len(problem.mean_loss)
+    shrinkage = 1 - problem.penalty / scale
     estimate = gradients.clone()
     for done in range(1, depth + 1):
-        n = len(problem.mean_loss)
-        is_whole = batch_size is None or batch_size >= n
         batch = None
-        if not is_whole:
+        if batch_size is not None and batch_size < n:
             batch = torch.randperm(n, generator=generator)[:batch_size]
         product = hessian_products(problem.mean_loss, estimate, batch)
-        estimate = estimate.mul_(kept_share).add_(gradients).sub_(product, alpha=1 / scale)
-        if done % LOOK_EVERY == 0 or done == depth:
+        estimate = estimate.mul_(shrinkage).add_(gradients).sub_(product, alpha=1 / scale)
+        if done % CHECK_EVERY == 0 or done == depth:
             # If no step lengthens a vector, a sum of done + 1 terms is at most this long.
             bound = (done + 1) * gradients.norm(dim=1)
             if not (estimate.norm(dim=1) <= LARGEST_GROWTH * bound).all():
