@@ -44,7 +44,7 @@ BUDGET = {
     "commands": 12_038,  # 7 500; a gate; a review's end; notebooks; options in files; a log
     "report": 5_429,  # 5 200; the end of a review, several reviewers; columns that lead
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 85_786,  # 60 000; replay; one statement a choice (1 900); what comes back (1 700); logs
+    "src/datassay": 85_786,  # 60 000; replay; a statement a choice (1 900); docstrings (1 700)
     "packages/datassay-exports/src": 848,  # tools that few people need; adapters of four peers
     "packages/datassay-lab/src": 9_238,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 12_623,  # 9 500; S1 by pretrained networks; noisy sets; tables; peers; replay
