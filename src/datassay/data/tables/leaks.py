@@ -166,18 +166,16 @@ def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code
     if share >= IN_ORDER:
         return share
     most_equal = int(np.unique(y, return_counts=True)[1].max())  # in order whatever x is
-    rise = max(_longest_rise(x, y), _longest_rise(-x, y))
-    if rise - most_equal >= MOSTLY_IN_ORDER * (len(y) - most_equal):
-        return rise / len(y)
-    return 0.0
+    rise = max(_longest_rise(codes, y), _longest_rise(-codes, y))
+    is_in_order = rise - most_equal >= MOSTLY_IN_ORDER * (len(y) - most_equal)
+    return rise / len(y) if is_in_order else 0.0
 
 
-def _longest_rise(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> int:
-    """Return the most rows with different x in which y never falls as x rises."""
+def _longest_rise(codes: Int[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> int:
+    """Return the most rows, of different codes, in which y never falls as codes rise."""
     ends: list[float] = []  # the least last y of rises of each length
-    for value in y[np.lexsort((-y, x))]:
-        position = bisect_right(ends, value)
-        ends[position : position + 1] = [value]
+    for value in y[np.lexsort((-y, codes))]:
+        ends[(place := bisect_right(ends, value)) : place + 1] = [value]
     return len(ends)
 
 
@@ -270,8 +268,7 @@ class _Classes:
         """Return whether the classes' values lie as far apart as no measurement's would."""
         # fewest: rows of a class from which on its tails count.
         x = np.round(x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=1))))  # exact up to rounding
-        low = np.fmin.reduceat(x, self.starts)
-        high = np.fmax.reduceat(x, self.starts)
+        low, high = (extreme.reduceat(x, self.starts) for extreme in (np.fmin, np.fmax))
         order = low.argsort()
         gap = (low[order][1:] - high[order][:-1]).min()
         if not gap > 0:
@@ -292,9 +289,8 @@ class _Classes:
         if share < WITH_ERRORS or (share < ALONE and not has_codes):
             return False
         others_share = self._score_others(numbers, name)
-        if share < ALONE and 1 - others_share < TIMES_AS_MUCH * (1 - share):
-            return False
-        return others_share < FAR_BETTER
+        errs_as_often = 1 - others_share < TIMES_AS_MUCH * (1 - share)
+        return others_share < FAR_BETTER and (share >= ALONE or not errs_as_often)
 
     def _score_others(self, numbers: dict[str, Float[np.ndarray, " m"]], *names: str) -> float:
         """Return the F1 of the classes by all columns but those named."""

@@ -171,8 +171,8 @@ def explain(
         posterior = torch.lerp(posterior, rival_posterior, search.rival_weight)
         posterior = torch.log_softmax(posterior, 1)
     if chosen_fit.form != "one rate":  # else classes that look alike stand before wrong labels
-        posterior = torch.lerp(posterior, noiseless_fit.log_p, belief.p_noiseless)
-        posterior = torch.log_softmax(posterior, 1)
+        mean = torch.lerp(posterior, noiseless_fit.log_p, belief.p_noiseless)
+        posterior = torch.where(trusted[:, None], posterior, torch.log_softmax(mean, 1))
     posterior = _shift_log_odds(posterior, labels, shift) if source_fits else posterior
     odds = _log_odds(posterior, labels)[~trusted]
     are_apart = bool(chosen_fit.log_p.exp().amax(1).mean() > APART)
