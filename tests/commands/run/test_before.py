@@ -56,7 +56,6 @@ def data(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 def test_a_table_is_judged_by_fifths(data, tmp_path):
     before = ("--before", data / "first", "--curve-seeds", 2)
     result = succeed("run", data / "clean", *FAST, *before, "--out", tmp_path / "second")

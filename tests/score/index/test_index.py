@@ -421,6 +421,9 @@ def test_a_loss_of_the_users_must_be_given_again(tmp_path):
         da.open_index(tmp_path / "ix", model)
     with pytest.raises(SettingError, match="other code"):
         da.open_index(tmp_path / "ix", model, loss=lambda m, b: own_loss(m, b) * 2)
+    da.index(model, train, tmp_path / "named")
+    with pytest.raises(SettingError, match="was asked with another"):
+        da.open_index(tmp_path / "named", model, loss="mse")
     again = da.open_index(tmp_path / "ix", model, loss=own_loss)
     assert (again.query(new, top=None).effect == ix.query(new, top=None).effect).all()
 
