@@ -23,7 +23,7 @@ from datassay.commands.run.typed import Typed
 from datassay.models.tabular import TABLE_MODELS
 from datassay.optional import text_if
 from datassay.report.advice import Advice
-from datassay.report.wording import count, gain_text, rough_percent, shortened
+from datassay.report.wording import count, gain_text, inflect, shortened
 from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
@@ -35,7 +35,6 @@ UNPREDICTED = "Actions are not compared: what seems to gain would do so by chanc
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help", "costs")
-ELSEWHERE = ("gains", "may help, as on other tables", *NOW[2:])  # what nothing here measured
 THEN = ("gained", "may have helped", "is not shown to have helped", "cost")
 
 
@@ -99,11 +98,10 @@ def clause(action: ActionGain, metric: str, them: str = "") -> str:
         phrase = " and then ".join(phrases).format(them=them)
     if action.kind == DROP:
         phrase = f"leaving out {count(action.cost, 'sample')}"
-    verbs = NOW
     if action.kind == REVIEW:
         phrase = f"reviewing {count(action.changed, 'label')}"
-        verbs = ELSEWHERE
-    return _state_change(phrase, action, metric, verbs)
+        return f"{_state_change(phrase, action, metric, NOW)}, by reviews of other tables"
+    return _state_change(phrase, action, metric, NOW)
 
 
 def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
@@ -270,16 +268,15 @@ def _label_card(
         "review of some tells how many."
     )
     if labels.n_flagged:
-        subject = f"such {labels.noun}s"
+        reason = "It is probably wrong."
         if labels.n_flagged > 1:
-            subject = "these"
-        if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
-            subject = f"the {labels.n_flagged:,} suspected"
-        share = _capital(rough_percent(issues.expected_precision()))
-        reason = f"{share} of {subject} are expected to be wrong"
-        if labels.n_flagged > 50:
-            reason += f", {rough_percent(issues.expected_precision(50))} of the 50 most suspect"
-        reason += "."
+            reason = "They are probably wrong."
+        if labels.n_flagged < labels.n_review:
+            more = labels.n_review - labels.n_flagged
+            reason = (
+                f"{labels.n_flagged:,} {inflect(labels.n_flagged, 'is', 'are')} probably wrong, "
+            )
+            reason += f"{more:,} more {inflect(more, 'is', 'are')} worth a look."
         # Correcting them in any case, and first; removing them only where that may help.
         removals = [action for action in label_actions if action.kind == REMOVE]
         label_actions = [*(action for action in measured if action.kind == RELABEL), *removals]
