@@ -272,11 +272,10 @@ def _label_card(
         if labels.n_flagged > 1:
             reason = "They are probably wrong."
         if labels.n_flagged < labels.n_review:
-            more = labels.n_review - labels.n_flagged
-            reason = (
-                f"{labels.n_flagged:,} {inflect(labels.n_flagged, 'is', 'are')} probably wrong, "
-            )
-            reason += f"{more:,} more {inflect(more, 'is', 'are')} worth a look."
+            n_look = labels.n_review - labels.n_flagged
+            are_wrong, are_worth = (inflect(n, "is", "are") for n in (labels.n_flagged, n_look))
+            reason = f"{labels.n_flagged:,} {are_wrong} probably wrong, "
+            reason += f"{n_look:,} more {are_worth} worth a look."
         # Correcting them in any case, and first; removing them only where that may help.
         removals = [action for action in label_actions if action.kind == REMOVE]
         label_actions = [*(action for action in measured if action.kind == RELABEL), *removals]
