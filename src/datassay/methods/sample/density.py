@@ -198,7 +198,7 @@ def initial_points(
     if side**d != n or side < 2:
         low = max(2, int(n ** (1 / d) + 1e-9))
         raise SettingError(
-            f"n_initial must be a power of {d} for a grid in {d} dimensions; got {n}. Take "
+            f"n_initial must be m to the power of {d} for a grid of m points a side; got {n}. Take "
             f"{low**d} or {(low + 1) ** d}, or initial='uniform'."
         )
     axes = [np.linspace(low, high, side) for low, high in box]
