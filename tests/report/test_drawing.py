@@ -8,6 +8,7 @@ import pytest
 
 from datassay.data.samples import Column, SampleSet
 from datassay.report.drawing import draw
+from datassay.report.wording import quantity
 
 
 def test_cards_leave_out_the_columns_that_were_left_out():
@@ -42,3 +43,7 @@ def test_a_short_text_stands_among_the_columns_and_a_long_one_alone(length):
     assert (("age", "9") in card.values) == (length == 20) == (not card.text)
     (alone,) = draw(replace(samples, columns=columns[:1]), np.array([3]))
     assert alone.text.startswith("3 a") and not alone.values
+
+
+def test_large_quantities_are_whole_numbers():
+    assert [quantity(v) for v in (12.345, 9999.7, -12345.6)] == ["12.35", "10000", "-12346"]

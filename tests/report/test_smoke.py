@@ -17,3 +17,7 @@ def test_it_loads_in_silence_and_draws_every_figure(browser, tmp_path):
     assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 5
     bars = "return document.querySelectorAll('[data-figure=information] .bars .point').length"
     assert browser.execute_script(bars) >= 30
+    likelier = "return [...document.querySelectorAll('.acts .likelier')].map(b => b.dataset.act)"
+    chance = browser.find_element("css selector", "[data-part=chance]").text
+    percent = float(chance.split("%")[0].replace("over", ""))
+    assert browser.execute_script(likelier) == ["take" if percent > 50 else "keep"]

@@ -100,8 +100,8 @@ def score_change(difference: float, metric: str) -> str:
 
 
 def quantity(value: float) -> str:
-    """Format with four significant digits, whole numbers in full: 12.34, 130800, 1.2e+15."""
-    if 1e4 <= abs(value) < 1e15:
+    """Format with four significant digits, from 10 000 on to whole numbers: 12.34, 130800."""
+    if 9999.5 <= abs(value) < 1e15:
         return f"{value:.0f}"
     return f"{value:.4g}"
 

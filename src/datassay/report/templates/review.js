@@ -192,6 +192,10 @@
     part("take").textContent = differs(k) ? `Take “${text(list.suggested[k])}”` : "No suggestion";
     part("keep").textContent = `Keep “${text(list.given[k])}”`;
     root.querySelector("[data-act=take]").disabled = !differs(k);
+    for (const act of ["take", "keep"]) { // what is likelier right stands out
+      const isLikelier = (act === "take") === list.wrong[k] > 0.5;
+      root.querySelector(`[data-act=${act}]`).classList.toggle("likelier", isLikelier);
+    }
     const one = decisions.get(k);
     part("decided").textContent = one ? [`Decided: ${reviewCards.decided(one)}`,
       ...(list.others?.[k] || [])].join(" · ") : "";

@@ -247,8 +247,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
         issues.append(DataIssue("equal rows across the split", severity, n_across, "rows", text))
     if len(rows) and len(ids := train.ids[rows[differ(group[rows], train.y[rows])]]):
         noun = "labels" if train.is_classification else "targets"
-        names = ", ".join(map(str, ids[:5])) + text_if(len(ids) > 5, ", …")
-        text = f"Rows whose inputs are equal to another's, under different {noun}: {names}."
+        names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else ".")
+        text = f"Rows whose inputs are equal to another's, under different {noun}: {names}"
         severity = "look" if outcome.natural or not train.is_classification else "act"
         issues.append(DataIssue(f"equal rows, different {noun}", severity, len(ids), "rows", text))
     return issues
