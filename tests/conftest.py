@@ -13,7 +13,7 @@ import pytest
 
 import typecheck
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command line does, before torch
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a child of a process with a pool would wait for it
 pytest.register_assert_rewrite("helpers")
 CORE = ("data", "collect", "train", "score", "act")

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from functools import partial
 
 # Before torch is imported: children are forked, and threads do not survive that.
-os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 
 from bench.frame import HERE, Case, Options, Row, Task
 from bench.record import append, read

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command line does, before torch
 from datassay_lab.catalog import experiment, experiments
 from helpers.browser import started
 from helpers.threads import pytest_configure  # noqa: F401

@@ -42,8 +42,9 @@ from datassay.plugins import checked_plugins, folder_modules
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
 # at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
-# runtime reads this once, when torch is first imported, so it stands here and yields to the user's.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# runtime reads this once, when torch is first imported, so it stands here and yields to the user's;
+# in lower case, since the i of PASSIVE is another letter where the locale is Turkish.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 COMPLETION = "_DATASSAY_COMPLETE"  # set where a shell asks what a word may go on as
 # Commands that a distribution of ours adds, said where it is not installed.
