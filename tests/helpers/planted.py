@@ -189,7 +189,12 @@ def _fail(tests: str, work: Path, plugins: Sequence[Any]) -> bool:
     draw, folder = importlib.import_module(f"helpers.attack.{kind}").case, work / kind / "case"
     cases = (draw(random.Random(f"{kind} {SEED} {number}"), empty(folder))
              for number in range(int(last) + 1))  # fmt: skip
-    return any(tried(case, folder, 60.0)[1] for case in cases)
+    for case in cases:
+        ended, wrong = tried(case, folder, 60.0)
+        if wrong:
+            sys.stdout.write(f"{case.name}: {wrong}\n{ended.err[-2000:]}\n")
+            return True
+    return False
 
 
 @contextmanager
