@@ -163,7 +163,8 @@ def explain(
     sources, source_fits, shift = fit_sources(outputs, labels, trusted, found_sources, uniform_fit)
     noisy_fits = [*search.noisy_fits, *source_fits]
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
-    is_clear = search.gain > CLEAR_GAIN and belief.p_noiseless <= 0.5
+    p_noiseless = 0.0 if noise == "class" else belief.p_noiseless  # as the user knows
+    is_clear = search.gain > CLEAR_GAIN and p_noiseless <= 0.5
     second_fit = fit_again(chosen_fit)
     posterior = second_fit.log_posterior if is_clear else average_readings(chosen_fit, second_fit)
     if search.rival_weight > 0:
@@ -171,7 +172,7 @@ def explain(
         posterior = torch.lerp(posterior, rival_posterior, search.rival_weight)
         posterior = torch.log_softmax(posterior, 1)
     if chosen_fit.form != "one rate":  # else classes that look alike stand before wrong labels
-        mean = torch.lerp(posterior, noiseless_fit.log_p, belief.p_noiseless)
+        mean = torch.lerp(posterior, noiseless_fit.log_p, p_noiseless)
         posterior = torch.where(trusted[:, None], posterior, torch.log_softmax(mean, 1))
     posterior = _shift_log_odds(posterior, labels, shift) if source_fits else posterior
     odds = _log_odds(posterior, labels)[~trusted]
@@ -189,7 +190,6 @@ def explain(
     first_only_fit = noiseless_fit if len(outputs) == 1 else fit(outputs[:1], form="none")
     noiseless_pair = (noiseless_fit, first_only_fit)
     share, n_look = _bound_wrong_share(noiseless_pair, belief, doubt, labels, trusted)
-    p_noiseless = 0.0 if noise == "class" else belief.p_noiseless
     reading = read_one_way(noisy_fits, noiseless_fit, uniform_fit, labels)
     is_rival = reading is not None and chosen_fit is uniform_fit
     described_fits = (search.rival_fit, search.rival_fit) if is_rival else (chosen_fit, second_fit)
