@@ -120,34 +120,36 @@ def rate(kind: str) -> float:
     Returns:
         Operations a second: the best of five batches; of "starts", the only one.
     """
-    operations, call = _pilots()[kind]
+    operations, call = _pilot(kind)
     is_slow = kind == "starts"
     return operations / best_seconds(call, 1 if is_slow else 5, warm_up=not is_slow)
 
 
-def _pilots() -> dict[str, tuple[float, Callable[[], Any]]]:
-    """Return the operations of a pilot batch of each kind, and the batch."""
+def _pilot(kind: str) -> tuple[float, Callable[[], Any]]:
+    """Return how many operations a kind's pilot batch has, and the batch."""
+    if kind == "starts":
+        return 1.0, partial(subprocess.run, [sys.executable, "-c", "import torch"], check=True)
+    if kind == "bytes":
+        return 2.0**22, partial(_write_and_digest, bytes(2**22))
     import torch
 
-    squares = [torch.ones(1024, 1024, dtype=getattr(torch, kind)) for kind in ARITHMETIC[:3]]
-    products = [partial(torch.matmul, m, m, out=torch.empty_like(m)) for m in squares]
-    matrix, columns = (torch.ones(2048, width, dtype=torch.float64) for width in (2048, 16))
-    matrices = torch.ones(4096, 4, 4, dtype=torch.float64)
-    generator = torch.Generator().manual_seed(0)
-    random_matrix = torch.rand(384, 384, dtype=torch.float64, generator=generator)
-    values = torch.ones(2**20, dtype=torch.float64)
-    weights = torch.ones(8, requires_grad=True)
-    start = [sys.executable, "-c", "import torch"]
-    return {
-        **{kind: (2.0 * 1024**3, call) for kind, call in zip(ARITHMETIC, products, strict=False)},
-        "thin": (2.0 * 2048**2 * 16, lambda: matrix @ columns),
-        "small": (2.0 * 4096 * 4**3, lambda: matrices @ matrices),
-        "eigen": (EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(random_matrix + random_matrix.T)),
-        "values": (2.0**20, values.exp),
-        "calls": (1.0, lambda: weights.square().sum().backward()),
-        "bytes": (2.0**22, partial(_write_and_digest, bytes(2**22))),
-        "starts": (1.0, partial(subprocess.run, start, check=True)),
-    }
+    if kind == "values":
+        return 2.0**20, torch.ones(2**20, dtype=torch.float64).exp
+    if kind == "calls":
+        weights = torch.ones(8, requires_grad=True)
+        return 1.0, lambda: weights.square().sum().backward()
+    if kind == "eigen":
+        generator = torch.Generator().manual_seed(0)
+        matrix = torch.rand(384, 384, dtype=torch.float64, generator=generator)
+        return EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(matrix + matrix.T)
+    if kind == "small":
+        matrices = torch.ones(4096, 4, 4, dtype=torch.float64)
+        return 2.0 * 4096 * 4**3, lambda: matrices @ matrices
+    if kind == "thin":
+        matrix, columns = (torch.ones(2048, width, dtype=torch.float64) for width in (2048, 16))
+        return 2.0 * 2048**2 * 16, lambda: matrix @ columns
+    square = torch.ones(1024, 1024, dtype=getattr(torch, kind))
+    return 2.0 * 1024**3, partial(torch.matmul, square, square, out=torch.empty_like(square))
 
 
 def _write_and_digest(content: bytes) -> None:

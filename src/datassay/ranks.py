@@ -1,5 +1,7 @@
 """Ranks with ties at their mean, and correlations: SciPy's, whose import costs half a second."""
 
+from bisect import bisect_right
+
 import numpy as np
 from jaxtyping import Float, Shaped
 
@@ -45,3 +47,12 @@ def correlation(
     product = (centred[0] * centred[1]).sum(-1)
     with np.errstate(invalid="ignore"):
         return np.asarray(product / (lengths[0] * lengths[1]))
+
+
+def longest_rise(x: Shaped[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> int:
+    """Return the most rows, of different x, in which y never falls as x rises."""
+    ends: list[float] = []  # the least last y of rises of each length
+    for value in y[np.lexsort((-y, x))]:
+        position = bisect_right(ends, value)
+        ends[position : position + 1] = [value]
+    return len(ends)

@@ -1,14 +1,18 @@
 """Columns that tell the target are named, those of separable classes are not."""
 
 from datetime import datetime, timedelta
+from itertools import combinations, pairwise
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn import datasets
 
 import datassay as da
 from datassay.data.tables.leaks import _Classes
+from datassay.ranks import longest_rise
 
 FIFTHS = 0.2, 0.4, 0.6, 0.8
 
@@ -233,3 +237,15 @@ def test_ids_in_words_are_named_where_they_hold_the_class_alone(is_named):
     ids = [f"{label if is_named else 'row'}-({k}, {k + 1}]" for k, label in enumerate(y)]
     samples = da.load(pa.table({"a": rng.normal(size=200), "who": ids, "y": y}), target="y")[0]
     assert any("'who' predicts the target" in text for text in samples.warnings) == is_named
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=7))
+def test_the_longest_rise_is_that_of_all_subsets(pairs):
+    x, y = np.array(pairs).T
+    chosen = (rows for k in range(1, len(pairs) + 1) for rows in combinations(pairs, k))
+    rises = (
+        rows
+        for rows in map(sorted, chosen)
+        if all(a == b or (a[0] < b[0] and a[1] <= b[1]) for a, b in pairwise(rows))
+    )
+    assert longest_rise(x, y.astype(float)) == max(map(len, rises))

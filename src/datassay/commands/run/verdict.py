@@ -21,9 +21,9 @@ from datassay.commands.run.labels import (
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.models.tabular import TABLE_MODELS
-from datassay.optional import text_if
+from datassay.optional import inflect, text_if
 from datassay.report.advice import Advice
-from datassay.report.wording import count, gain_text, inflect, shortened
+from datassay.report.wording import count, gain_text, shortened
 from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague

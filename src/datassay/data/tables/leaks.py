@@ -1,6 +1,5 @@
 """Columns that tell the target almost alone: by their values, by their words, or two together."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -13,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from datassay.data.source import Task
 from datassay.data.tables.read import ReadColumn
 from datassay.data.targets import MAX_GUESSED_CLASSES, guess_task
+from datassay.ranks import longest_rise
 from datassay.results import result
 
 # Mean F1 over classes, of held-out rows, that a leak reaches: a column, the words of texts, or two
@@ -166,17 +166,9 @@ def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code
     if share >= IN_ORDER:
         return share
     most_equal = int(np.unique(y, return_counts=True)[1].max())  # in order whatever x is
-    rise = max(_longest_rise(codes, y), _longest_rise(-codes, y))
+    rise = max(longest_rise(codes, y), longest_rise(-codes, y))
     is_in_order = rise - most_equal >= MOSTLY_IN_ORDER * (len(y) - most_equal)
     return rise / len(y) if is_in_order else 0.0
-
-
-def _longest_rise(codes: Int[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> int:
-    """Return the most rows, of different codes, in which y never falls as codes rise."""
-    ends: list[float] = []  # the least last y of rises of each length
-    for value in y[np.lexsort((-y, codes))]:
-        ends[(place := bisect_right(ends, value)) : place + 1] = [value]
-    return len(ends)
 
 
 def _sums(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]) -> list[Leak]:
@@ -249,8 +241,7 @@ class _Classes:
             if read.column.read_as != "text":
                 numbers[name] = _numbers(read, self.rows)
                 share = shares[name] = self._score_column(numbers[name])
-                is_sure = read.words is not None or self._are_separate(numbers[name])
-                if share >= ALONE and is_sure:
+                if share >= ALONE and (read.words is not None or self._are_separate(numbers[name])):
                     leaks[name] = share
             if read.words is not None and name not in leaks:
                 share = self._score_words(read.words.take(pa.array(self.rows)).to_pylist())
@@ -259,7 +250,10 @@ class _Classes:
         remaining = {name: values for name, values in numbers.items() if name not in leaks}
         # A dozen rows of a class are often told by chance, by a column that is only good.
         if self.sizes.min() >= MANY:
-            far_better = {n for n in remaining if self._is_far_better(remaining, n, shares[n])}
+            good = {name for name in remaining if shares[name] >= WITH_ERRORS}
+            far_better = {
+                name for name in good if self._is_far_better(remaining, name, shares[name])
+            }
             leaks |= {name: shares[name] for name in far_better}
         names = (read.column.name for read in columns)
         return [Leak((n,), leaks[n]) for n in names if n in leaks] or self._pairs(numbers)
@@ -284,9 +278,9 @@ class _Classes:
     def _is_far_better(
         self, numbers: dict[str, Float[np.ndarray, " m"]], name: str, share: float
     ) -> bool:
-        """Return whether a column tells the classes, with F1 `share`, and all others far less."""
+        """Return whether all other columns tell the classes far less; share: F1 of this one."""
         has_codes = len(np.unique(numbers[name])) <= CODES_PER_CLASS * self.k
-        if share < WITH_ERRORS or (share < ALONE and not has_codes):
+        if share < ALONE and not has_codes:
             return False
         others_share = self._score_others(numbers, name)
         errs_as_often = 1 - others_share < TIMES_AS_MUCH * (1 - share)

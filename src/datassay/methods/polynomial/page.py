@@ -154,7 +154,7 @@ def _coefficient_figure(findings: PolynomialFindings) -> Figure:
 
 
 def _n_bars(findings: PolynomialFindings) -> int:
-    """Return of how many products the coefficients are drawn."""
+    """Return how many products have their coefficients drawn."""
     return max(4, MOST_BARS // max(2, len(findings.surrogate.output_names)))
 
 

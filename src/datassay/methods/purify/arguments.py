@@ -1,7 +1,5 @@
 """Check the arguments of `purify`, and choose what they leave open."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ Trained on halves of the samples, it tells which setting predicts best what beco
 of the other half.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

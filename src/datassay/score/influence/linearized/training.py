@@ -5,8 +5,6 @@ stands for the real training, whose optimiser, length and batches are not known:
 are tried with all samples, and halves are trained by the one that comes nearer, for as long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +23,7 @@ from datassay.score.influence.trained_network import TrainedNetwork
 
 # From runs to their outputs after each step.
 Training = Callable[["Runs"], Iterator[Float[Tensor, "runs n k"]]]
+Push = Callable[[Float[Tensor, "nk runs"]], Float[Tensor, "nk runs"]]
 
 STEPS = 250  # at most
 MOMENTUM = 0.9
@@ -123,7 +122,9 @@ def _centre(outputs: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
 
 
 def retrain(runs: Runs, halves: Float[Tensor, "halves n"]) -> Float[Tensor, "halves n k"] | None:
-    """Train by what comes nearer to the network, for as many steps, on halves.
+    """Return the outputs of halves, trained by descent or by Adam.
+
+    By whichever of the two comes nearer to the network on all samples, and for as many steps.
 
     Args:
         runs: one, of all samples.
@@ -132,7 +133,9 @@ def retrain(runs: Runs, halves: Float[Tensor, "halves n"]) -> Float[Tensor, "hal
     Returns:
         Outputs of each half; None where no step comes nearer than the first weights.
     """
-    descent = partial(_descend, lr=1 / _largest_curvature(runs))
+    descent = partial(
+        _descend, push=_kernel_product(runs.jacobian), lr=1 / _largest_curvature(runs)
+    )
     slopes = runs.slopes(torch.zeros_like(runs.outputs)[None])
     direction = (runs.jacobian.T @ slopes).sign()
     lr = float(runs.outputs.norm() / (runs.jacobian @ direction).norm()) / ADAM_STEPS
@@ -173,24 +176,23 @@ def _nearest_step(runs: Runs, training: Training) -> tuple[float, int]:
     return least_distance, nearest_step
 
 
-def _descend(runs: Runs, lr: float) -> Iterator[Float[Tensor, "runs n k"]]:
+def _kernel_product(jacobian: Float[Tensor, "nk p"]) -> Push:
+    """Return the product by J Jᵀ, which is computed once where it is smaller than J."""
+    if len(jacobian) < jacobian.shape[1]:
+        return (jacobian @ jacobian.T).matmul
+    return lambda slopes: jacobian @ (jacobian.T @ slopes)
+
+
+def _descend(runs: Runs, push: Push, lr: float) -> Iterator[Float[Tensor, "runs n k"]]:
     """Yield outputs after each step of descent with Nesterov's momentum.
 
     The first steps are short, as some trainings end there. A step of weights changes outputs by
-    J Jᵀ of the slopes, so that no weights are needed.
+    J Jᵀ of the slopes, `push`, so that no weights are needed.
     """
-    jacobian = runs.jacobian
-    kernel = None
-    if len(jacobian) < jacobian.shape[1]:
-        kernel = jacobian @ jacobian.T
-    outputs = jacobian.new_zeros(len(jacobian), len(runs.shares))
+    outputs = runs.jacobian.new_zeros(len(runs.jacobian), len(runs.shares))
     velocity = torch.zeros_like(outputs)
     for step in count(1):
-        slopes = runs.slopes(runs.split_outputs(outputs))
-        if kernel is None:
-            change = jacobian @ (jacobian.T @ slopes)
-        else:
-            change = kernel @ slopes
+        change = push(runs.slopes(runs.split_outputs(outputs)))
         momentum = min(MOMENTUM, step / (step + 3))
         move = lr * min(1.0, 0.05 * (1 + step / 5)) * change
         velocity = momentum * velocity - move
