@@ -23,7 +23,6 @@ from datassay.score.influence.trained_network import TrainedNetwork
 
 # From runs to their outputs after each step.
 Training = Callable[["Runs"], Iterator[Float[Tensor, "runs n k"]]]
-Push = Callable[[Float[Tensor, "nk runs"]], Float[Tensor, "nk runs"]]
 
 STEPS = 250  # at most
 MOMENTUM = 0.9
@@ -133,12 +132,14 @@ def retrain(runs: Runs, halves: Float[Tensor, "halves n"]) -> Float[Tensor, "hal
     Returns:
         Outputs of each half; None where no step comes nearer than the first weights.
     """
-    descent = partial(
-        _descend, push=_kernel_product(runs.jacobian), lr=1 / _largest_curvature(runs)
-    )
+    jacobian = runs.jacobian
+    kernel = None
+    if len(jacobian) < jacobian.shape[1]:
+        kernel = jacobian @ jacobian.T
+    descent = partial(_descend, kernel=kernel, lr=1 / _largest_curvature(runs))
     slopes = runs.slopes(torch.zeros_like(runs.outputs)[None])
-    direction = (runs.jacobian.T @ slopes).sign()
-    lr = float(runs.outputs.norm() / (runs.jacobian @ direction).norm()) / ADAM_STEPS
+    direction = (jacobian.T @ slopes).sign()
+    lr = float(runs.outputs.norm() / (jacobian @ direction).norm()) / ADAM_STEPS
     adam = partial(_adapt, lr=lr)
     distance, step = _nearest_step(runs, descent)
     adam_distance, adam_step = _nearest_step(runs, adam)
@@ -176,23 +177,23 @@ def _nearest_step(runs: Runs, training: Training) -> tuple[float, int]:
     return least_distance, nearest_step
 
 
-def _kernel_product(jacobian: Float[Tensor, "nk p"]) -> Push:
-    """Return the product by J Jᵀ, which is computed once where it is smaller than J."""
-    if len(jacobian) < jacobian.shape[1]:
-        return (jacobian @ jacobian.T).matmul
-    return lambda slopes: jacobian @ (jacobian.T @ slopes)
-
-
-def _descend(runs: Runs, push: Push, lr: float) -> Iterator[Float[Tensor, "runs n k"]]:
+def _descend(
+    runs: Runs, kernel: Float[Tensor, "nk nk"] | None, lr: float
+) -> Iterator[Float[Tensor, "runs n k"]]:
     """Yield outputs after each step of descent with Nesterov's momentum.
 
     The first steps are short, as some trainings end there. A step of weights changes outputs by
-    J Jᵀ of the slopes, `push`, so that no weights are needed.
+    J Jᵀ of the slopes, so that no weights are needed; kernel: J Jᵀ, where it is smaller than J.
     """
-    outputs = runs.jacobian.new_zeros(len(runs.jacobian), len(runs.shares))
+    jacobian = runs.jacobian
+    outputs = jacobian.new_zeros(len(jacobian), len(runs.shares))
     velocity = torch.zeros_like(outputs)
     for step in count(1):
-        change = push(runs.slopes(runs.split_outputs(outputs)))
+        slopes = runs.slopes(runs.split_outputs(outputs))
+        if kernel is None:
+            change = jacobian @ (jacobian.T @ slopes)
+        else:
+            change = kernel @ slopes
         momentum = min(MOMENTUM, step / (step + 3))
         move = lr * min(1.0, 0.05 * (1 + step / 5)) * change
         velocity = momentum * velocity - move
