@@ -84,10 +84,13 @@ class TrustCheck(Tabular):
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """[s], "trust", "with care" or "do not trust", by the rule of `verdict_of`."""
+        """[s], "trust", "with care" or "do not trust": where a free score does better, or by the
+        rule of `verdict_of`.
+        """
         rows = zip(self.question, self.correlation, self.low, self.high, strict=True)
         return tuple(
-            verdict_of(Estimate(*outcome), self._ceiling(question)) for question, *outcome in rows
+            DISTRUST if is_beaten else verdict_of(Estimate(*outcome), self._ceiling(question))
+            for is_beaten, (question, *outcome) in zip(self.ahead_high < 0, rows, strict=True)
         )
 
     def _ceiling(self, question: str) -> Estimate:
