@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.frame import compose_page, sample_gallery, sample_table, table
+from datassay.commands.frame import (
+    compose_page,
+    named_folder,
+    sample_gallery,
+    sample_table,
+    table,
+)
 from datassay.methods.purify.job import Foreign, PurifyFindings, before_and_after, foreign
 from datassay.methods.purify.loop import Purification
 from datassay.methods.purify.stopping import SMOOTHED
@@ -17,11 +23,11 @@ from datassay.optional import text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.drawing import MAX_CARDS
 from datassay.report.page import Gallery, Page, Table, View
-from datassay.report.plots import chart, level, line, marks
+from datassay.report.plots import change_chart, chart, level, line, marks
 from datassay.report.style import BLUE, GREY, SKY, VERMILION
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, share
-from datassay.stats import interval
+from datassay.stats import Interval, interval
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -50,13 +56,14 @@ def page(findings: PurifyFindings) -> Page:
     truth = foreign(findings)
     start, stop = before_and_after(findings)[:2]
     n_removed = ours.trace.removed  # [points]
-    error = _standard_error(findings, start["validation"])
     numbers: dict[str, Any] = {
         "truth": truth,
         "start": start,
         "stop": stop,
         "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
-        "change": interval(stop["validation"] - start["validation"], error),
+        "change": _change(findings),
+        "changes": _changes(findings),
+        "folder": named_folder(findings.facts, "purified"),
         "hits": 0,
         "n_foreign": 0,
         "base_rate": math.nan,
@@ -84,6 +91,9 @@ def page(findings: PurifyFindings) -> Page:
     score = chart(X_TITLE, f"validation {findings.metric}")
     _draw_curves(score, findings, lines, "%{y:.3f}")
     blocks: dict[str, Any] = {
+        "gain": lambda: change_chart(
+            f"change of {findings.metric}, points", numbers["changes"], 100
+        ),
         "before": _stops_table(findings),
         "variance": variance,
         "score": score,
@@ -102,6 +112,38 @@ def _standard_error(findings: PurifyFindings, score: float) -> float:
     if not findings.samples.is_classification:
         return math.inf
     return math.sqrt(score * (1 - score) / len(findings.validation))
+
+
+def _change(findings: PurifyFindings) -> Interval:
+    """Return the change of the score by removal: as cross-fitting judged it, or on validation."""
+    ours = findings.purification
+    found = ours.cross_fit
+    if found is not None and math.isfinite(found.gain):
+        return interval(found.gain, found.error)
+    return _validated(findings, ours)
+
+
+def _validated(findings: PurifyFindings, purification: Purification) -> Interval:
+    """Return the change of the validation score from all samples to a purification's stop."""
+    scores = purification.trace.validation
+    gain = float(scores[purification.steps] - scores[0])
+    return interval(gain, _standard_error(findings, float(scores[0])))
+
+
+def _changes(findings: PurifyFindings) -> list[tuple[str, Interval]]:
+    """Return names and changes of our removal and the baseline's; [] of a regression, or none."""
+    ours = findings.purification
+    found = ours.cross_fit
+    baseline = findings.baseline
+    n = len(ours.removed) or (found.n_suspects if found else 0)
+    rows = []
+    if findings.samples.is_classification and n:
+        name = f"{n:,} suspects" if found else f"{n:,} {OURS.get(ours.order, 'by influence')}"
+        rows.append((name, _change(findings)))
+        if baseline is not None and len(baseline.removed):
+            name = f"{len(baseline.removed):,} by loss"
+            rows.append((name, _validated(findings, baseline)))
+    return rows
 
 
 def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
