@@ -87,7 +87,7 @@ def test_laws_are_named_by_what_varies():
     typed = {**base.facts, "Command": "datassay complexity --inputs 2:4 --teachers 2 --out t"}
     page = teacher_page(replace(base, laws=(better, law), facts=typed))
     assert "3 sizes cannot tell a straight line from a logarithm" in page.verdict
-    assert page.commands == ("datassay complexity --inputs 2:8 --teachers 2",)
+    assert page.commands == ("datassay complexity --teachers 2 --inputs 2:8",)
     assert "At d = 8 the laws part" in render(page)
     assert write_law(law) == "N = −5.0 + 2.0·d"
     both = run_teachers(TeacherSettings((2, 3), (2, 3), **tiny))

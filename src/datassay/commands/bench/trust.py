@@ -180,18 +180,18 @@ def page(findings: TrustFindings) -> Page:
 def headline(check: TrustCheck, question: str) -> str:
     """Return which score answers a question, what a free one does, and which not to trust."""
     rows = _rank_scores(check, question)
-    free = next((row for row in rows if row["trivial"]), None)
+    baseline = next((row for row in rows if row["trivial"]), None)
     ours = _best_score(rows)
-    asked = ANSWERS[question]
+    answer = ANSWERS[question]
     figure = _format_interval(ours)
     refused = [row for row in rows if row["verdict"] == DISTRUST and not row["trivial"]]
-    if free is not None and not ours["ahead_low"] > 0:
-        text = f"Take “{free['score']}”, which is free, for {asked} ({_format_interval(free)}); "
-        text += f"{ours['score']} does no better ({figure})"
+    if baseline is not None and not ours["ahead_low"] > 0:
+        text = f"Take “{baseline['score']}”, which is free, for {answer} "
+        text += f"({_format_interval(baseline)}); {ours['score']} does no better ({figure})"
     elif ours in refused:
-        return f"Trust no score for {asked}: the best, {ours['score']}, has {figure}."
+        return f"Trust no score for {answer}: the best, {ours['score']}, has {figure}."
     else:
-        text = f"{ADVICE[ours['verdict']].format(ours['score'])} for {asked} ({figure})"
+        text = f"{ADVICE[ours['verdict']].format(ours['score'])} for {answer} ({figure})"
     names = " or ".join(f"“{row['score']}”" for row in refused)
     return f"{text}{text_if(refused, f', not {names}')}."
 
@@ -204,9 +204,9 @@ def _rank_scores(check: TrustCheck, question: str) -> Rows:
 
 def _best_score(rows: Rows) -> dict[str, Any]:
     """Return the best score that costs something; of one network where several do no better."""
-    best = next(row for row in rows if not row["trivial"])
-    alone = best["score"].partition(", ")[0]
-    return next((r for r in rows if r["score"] == alone and r["correlation"] > best["low"]), best)
+    row = next(row for row in rows if not row["trivial"])
+    name = row["score"].partition(", ")[0]
+    return next((r for r in rows if r["score"] == name and r["correlation"] > row["low"]), row)
 
 
 def _is_trusted_issue(row: dict[str, Any]) -> bool:

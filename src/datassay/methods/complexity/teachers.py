@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from dataclasses import asdict
 from itertools import product
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.commands.facts import closing_facts
-from datassay.commands.frame import Findings, compose_page, split_words, table
+from datassay.commands.frame import Findings, compose_page, retype, table
 from datassay.methods.complexity.command import TeacherSettings
 from datassay.methods.complexity.laws import Law, fit_joint_law, fit_laws
 from datassay.methods.complexity.sample_complexity import SampleComplexity, Search
@@ -74,18 +73,27 @@ class TeacherFindings(Findings):
 
     @property
     def other(self) -> Law | None:
-        """The best law, where S3's is another and parts from it within twice the sizes; else None."""
+        """The best law, where it parts from S3's within twice the sizes; else None."""
         law = self.law
         if law is None or self.laws[0] is law or self.varied == "d·log m":
             return None
-        ours, best = (float(fitted.n_samples(self.reach)[0]) for fitted in (law, self.laws[0]))
-        return self.laws[0] if abs(ours - best) > PARTED * best else None
+        ours = float(law.n_samples(self.reach)[0])
+        best = float(self.laws[0].n_samples(self.reach)[0])
+        if abs(ours - best) <= PARTED * best:
+            return None
+        return self.laws[0]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The sizes of what varies, of inputs where both do."""
+        if self.varied == "m":
+            return self.table.width
+        return self.table.n_inputs
 
     @property
     def reach(self) -> int:
-        """Twice the largest size of what varies, of inputs where both do."""
-        size = self.table.width if self.varied == "m" else self.table.n_inputs
-        return 2 * int(size.max())
+        """Twice the largest of `sizes`."""
+        return 2 * int(self.sizes.max())
 
 
 def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindings:
@@ -165,16 +173,10 @@ def page(findings: TeacherFindings) -> Page:
 
 def _wider_range(findings: TeacherFindings) -> str:
     """Return the command that measures up to twice the largest size; "" where one law is clear."""
-    words = split_words(findings.facts.get("Command", ""))
-    option = "--width" if findings.varied == "m" else "--inputs"
-    is_clear = findings.other is None and (findings.law is None or findings.law.r_squared >= FITS)
-    if is_clear or option not in words:
+    if findings.other is None and (findings.law is None or findings.law.r_squared >= FITS):
         return ""
-    size = findings.table.width if findings.varied == "m" else findings.table.n_inputs
-    words[words.index(option) + 1] = f"{size.min()}:{findings.reach}"
-    if "--out" in words:
-        del words[words.index("--out") : words.index("--out") + 2]
-    return shlex.join(words)
+    option = {"m": "--width"}.get(findings.varied, "--inputs")
+    return retype(findings.facts, option, f"{findings.sizes.min()}:{findings.reach}")
 
 
 def write_law(law: Law) -> str:

@@ -16,7 +16,16 @@ from datassay.commands.frame import (
     sample_table,
     table,
 )
-from datassay.methods.purify.job import Foreign, PurifyFindings, before_and_after, foreign
+from datassay.methods.purify.job import (
+    OURS,
+    Foreign,
+    PurifyFindings,
+    before_and_after,
+    change,
+    changes,
+    foreign,
+    standard_error,
+)
 from datassay.methods.purify.loop import Purification
 from datassay.methods.purify.stopping import SMOOTHED
 from datassay.optional import text_if
@@ -27,7 +36,7 @@ from datassay.report.plots import change_chart, chart, level, line, marks
 from datassay.report.style import BLUE, GREY, SKY, VERMILION
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, share
-from datassay.stats import Interval, interval
+from datassay.stats import interval
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -42,10 +51,6 @@ FILES = {
 # A class that loses this many times the share that the whole set loses is worth a look.
 UNEVEN = 2.0
 X_TITLE = "samples removed"
-OURS = {
-    "loss": "by loss", "random": "at random", "label_issues": "by label issues",
-    "cross_fit": "by cross-fitting",
-}  # fmt: skip
 Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, colour
 
 
@@ -61,8 +66,8 @@ def page(findings: PurifyFindings) -> Page:
         "start": start,
         "stop": stop,
         "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
-        "change": _change(findings),
-        "changes": _changes(findings),
+        "change": change(findings),
+        "changes": changes(findings),
         "folder": named_folder(findings.facts, "purified"),
         "hits": 0,
         "n_foreign": 0,
@@ -71,7 +76,7 @@ def page(findings: PurifyFindings) -> Page:
         if len(n_removed) > 1
         else 0.0,
         "worst": None,
-        "contest": _contest(findings, truth),
+        "contest": _contest(findings),
         "batch": int(n_removed[1]) if len(n_removed) > 1 else max(1, len(samples) // 100),
         # The threshold is log 2K of linear models, log 4K of networks (`held_out_threshold`).
         "times": 2 if ours.threshold < math.log(3 * max(1, samples.n_classes)) else 4,
@@ -107,46 +112,7 @@ def page(findings: PurifyFindings) -> Page:
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES, ids={"foreign samples": ids})
 
 
-def _standard_error(findings: PurifyFindings, score: float) -> float:
-    """Return the standard error of a validation accuracy; inf for R², whose error is unknown."""
-    if not findings.samples.is_classification:
-        return math.inf
-    return math.sqrt(score * (1 - score) / len(findings.validation))
-
-
-def _change(findings: PurifyFindings) -> Interval:
-    """Return the change of the score by removal: as cross-fitting judged it, or on validation."""
-    ours = findings.purification
-    found = ours.cross_fit
-    if found is not None and math.isfinite(found.gain):
-        return interval(found.gain, found.error)
-    return _validated(findings, ours)
-
-
-def _validated(findings: PurifyFindings, purification: Purification) -> Interval:
-    """Return the change of the validation score from all samples to a purification's stop."""
-    scores = purification.trace.validation
-    gain = float(scores[purification.steps] - scores[0])
-    return interval(gain, _standard_error(findings, float(scores[0])))
-
-
-def _changes(findings: PurifyFindings) -> list[tuple[str, Interval]]:
-    """Return names and changes of our removal and the baseline's; [] of a regression, or none."""
-    ours = findings.purification
-    found = ours.cross_fit
-    baseline = findings.baseline
-    n = len(ours.removed) or (found.n_suspects if found else 0)
-    rows = []
-    if findings.samples.is_classification and n:
-        name = f"{n:,} suspects" if found else f"{n:,} {OURS.get(ours.order, 'by influence')}"
-        rows.append((name, _change(findings)))
-        if baseline is not None and len(baseline.removed):
-            name = f"{len(baseline.removed):,} by loss"
-            rows.append((name, _validated(findings, baseline)))
-    return rows
-
-
-def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
+def _contest(findings: PurifyFindings) -> dict[str, object] | None:
     """Compare our order of removal with plain loss, at their stops; None without a baseline."""
     ours = findings.purification
     baseline = findings.baseline
@@ -157,17 +123,14 @@ def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, objec
     if findings.majority:
         curve = "test"
     our_score, their_score = (float(getattr(p.trace, curve)[p.steps]) for p in (ours, baseline))
-    error = _standard_error(findings, their_score)
+    error = standard_error(findings, their_score)
     if findings.majority:
         assert val.source is not None
         error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))
-    has_both = truth is not None and len(ours.removed) and len(baseline.removed)
     return {
         "ours": our_score,
         "theirs": their_score,
-        "removed": len(baseline.removed),
         "verdict": interval(our_score - their_score, error).verdict,
-        "precision": truth.precision(baseline.removed) if truth is not None and has_both else None,
     }
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.frame import change_cells, compose_page, sample_gallery, sample_table, table
+from datassay.commands.frame import (
+    change_cells,
+    compose_page,
+    named_folder,
+    sample_gallery,
+    sample_table,
+    table,
+)
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.methods.weigh.doubt import FAR, NeighborTargets
 from datassay.methods.weigh.gain import WeightGain
@@ -80,6 +86,7 @@ def page(findings: WeighFindings) -> Page:
         "known": truth,
         "far": FAR,
         "named": {findings.method},
+        "folder": named_folder(findings.facts, "weights"),
     }
     blocks = {
         "weights": _weight_figure(findings),
@@ -99,9 +106,7 @@ def page(findings: WeighFindings) -> Page:
     files = NO_NETWORK
     if findings.fitted is not None:
         files = FILES
-    page = compose_page(TEMPLATE, findings, blocks, numbers, files, ids=ids)
-    answer = tuple(f"{a.headline}." for a in page.advice if a.kind != "contest")
-    return replace(page, answer=answer)
+    return compose_page(TEMPLATE, findings, blocks, numbers, files, ids=ids)
 
 
 def concentration(findings: WeighFindings) -> dict[str, float]:

@@ -84,13 +84,12 @@ class TrustCheck(Tabular):
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """[s], "trust", "with care" or "do not trust": where a free score does better, or by the
-        rule of `verdict_of`.
-        """
-        rows = zip(self.question, self.correlation, self.low, self.high, strict=True)
+        """[s], by the rule of `verdict_of`; "do not trust" where a free score does better."""
+        is_beaten = self.ahead_high < 0
+        rows = zip(is_beaten, self.question, self.correlation, self.low, self.high, strict=True)
         return tuple(
-            DISTRUST if is_beaten else verdict_of(Estimate(*outcome), self._ceiling(question))
-            for is_beaten, (question, *outcome) in zip(self.ahead_high < 0, rows, strict=True)
+            DISTRUST if beaten else verdict_of(Estimate(*outcome), self._ceiling(question))
+            for beaten, question, *outcome in rows
         )
 
     def _ceiling(self, question: str) -> Estimate:
