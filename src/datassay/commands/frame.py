@@ -124,7 +124,7 @@ def retype(facts: Mapping[str, str], option: str, value: object) -> str:
         if name in words:
             k = words.index(name)
             del words[k : k + 2]
-    return shlex.join([*words, option, str(value)]) if words else ""
+    return shlex.join([*words, option, str(value)]) if len(words) > 1 else ""
 
 
 def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **opts: Any) -> Table:
