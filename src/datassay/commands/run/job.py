@@ -61,6 +61,7 @@ from datassay.data.samples import SampleSet
 from datassay.machine import release_memory
 from datassay.models.weights import weights_choice, weights_source
 from datassay.optional import coalesce
+from datassay.plan import PlanStep
 from datassay.progress import OutOfTime, Progress, in_time, silent, until
 from datassay.report.wording import percent
 from datassay.score.checks.data_issues import checked_ahead
@@ -273,7 +274,10 @@ def plan_lines(
     train: SampleSet, val: SampleSet | None, settings: RunSettings
 ) -> list[RenderableType]:
     """Return what `run` would compute, as lines for the terminal."""
-    return lines(plan(train, val, settings))
+    seconds = time.process_time()
+    start = PlanStep("start", "the program loaded, the data read", pilot=seconds)
+    planned = plan(train, val, settings)
+    return lines(replace(planned, steps=(start, *planned.steps)))
 
 
 def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> RetrainedNetworks:
