@@ -192,8 +192,8 @@ def headline(check: TrustCheck, question: str) -> str:
         return f"Trust no score for {answer}: the best, {ours['score']}, has {figure}."
     else:
         text = f"{ADVICE[ours['verdict']].format(ours['score'])} for {answer} ({figure})"
-    names = " or ".join(f"“{row['score']}”" for row in refused)
-    return f"{text}{text_if(refused, f', not {names}')}."
+    names = " or ".join(f"“{row['score']}”" for row in refused if row is not ours)
+    return f"{text}{text_if(names, f', not {names}')}."
 
 
 def _rank_scores(check: TrustCheck, question: str) -> Rows:
