@@ -185,11 +185,12 @@ def headline(check: TrustCheck, question: str) -> str:
     answer = ANSWERS[question]
     figure = _format_interval(ours)
     refused = [row for row in rows if row["verdict"] == DISTRUST and not row["trivial"]]
-    if baseline is not None and not ours["ahead_low"] > 0:
+    is_ahead = baseline is None or ours["ahead_low"] > 0
+    if ours in refused and (is_ahead or baseline["verdict"] == DISTRUST):
+        return f"Trust no score for {answer}: the best, {ours['score']}, has {figure}."
+    if baseline is not None and not is_ahead:
         text = f"Take “{baseline['score']}”, which is free, for {answer} "
         text += f"({_format_interval(baseline)}); {ours['score']} does no better ({figure})"
-    elif ours in refused:
-        return f"Trust no score for {answer}: the best, {ours['score']}, has {figure}."
     else:
         text = f"{ADVICE[ours['verdict']].format(ours['score'])} for {answer} ({figure})"
     names = " or ".join(f"“{row['score']}”" for row in refused if row is not ours)
