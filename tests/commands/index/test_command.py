@@ -74,7 +74,7 @@ def ranked_alike(first, second):
 def test_it_prints_what_it_keeps_and_how_good_that_is(here):
     result = succeed("index", *NET, "--out", "deep/ix")
     assert "Index: deep/ix" in result.stdout.splitlines()
-    assert result.stdout.startswith("The index holds 90 samples; its effects follow exact ones ")
+    assert result.stdout.startswith("The index answers for 90 samples; its estimates ")
     assert "Keep gradients" in result.stderr
     index = da.open_index("deep/ix")
     reported = told_of(index)

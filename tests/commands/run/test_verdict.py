@@ -281,7 +281,7 @@ PLANTED = (
     "Correcting them gains 0.9 points of accuracy (0.7 to 2.4).",
     "Leaving out 250 samples gains 0.5 points of accuracy (−0.6 to 0.4).",
     "Removing 50 % of the samples and retraining gains 0.5 points.",
-    "Between 7 and 9 of 500 are wrong",
+    "7 to 9 of 500 are wrong",
     "of 4 actions tried none is shown to help",
     "Not tried: Correcting or removing labels",
 )
@@ -340,7 +340,9 @@ def test_actions_that_have_no_words_of_their_own_are_named_once():
 
 def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
     (row,) = acts(UNSURE).actions
-    assert clause(row, "accuracy", "them").startswith("correcting them is not shown to help: ")
+    assert clause(row, "accuracy", "them").startswith(
+        "correcting them is not shown to help a model: "
+    )
     tried = [Labels(400, n, 58, 24, 0, 118).tried for n in (0, 2, 20, 24)]
     assert tried == ["the 24 most suspect"] * 2 + ["them"] * 2
     assert clause(row, "accuracy", tried[1]).startswith("correcting the 24 most suspect is not")

@@ -21,7 +21,7 @@ from datassay.models.tabular import TABLE_MODELS
 from datassay.report.compose import compose
 from datassay.report.page import Gallery, Page
 from datassay.report.predictions import effect_words, picker
-from datassay.report.result_plots import beyond, figure_of, issue_figure
+from datassay.report.result_plots import beyond, figure_of, gains_title, issue_figure
 from datassay.report.review.showcase import review_block
 from datassay.report.wording import score_text
 from datassay.score.information.bounds import (
@@ -60,7 +60,8 @@ def page(findings: Findings, out: str = "") -> Page:
     ]
     button = ""
     first_samples = None
-    if run_verdict.labels.n_review:
+    # After a review in which no label is suspected any more, another one is nobody's first thing.
+    if run_verdict.labels.n_review and (run_verdict.labels.n_flagged or findings.before is None):
         button = f"Review {run_verdict.labels.named}"
         first_samples = gallery.first_samples(findings, positions)
     return replace(
@@ -84,6 +85,8 @@ def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
     redundant, contrary = map(Gallery, gallery.pair_cards(f))
     return {
         "before": lambda: tables.before_table(f.before),
+        "before_gain": lambda: figure_of(f.before.gain),
+        "other_scores": lambda: tables.other_scores(f.before),
         "relabelled": lambda: tables.relabelled_table(f.before),
         "acts": lambda: figure_of(f.acts),
         "acts_table": lambda: tables.acts_table(f.acts),
@@ -138,6 +141,7 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
+        "gains_title": gains_title(f.acts.actions) if f.acts else "",
         "plan": plan_sentence(f, run_verdict),
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,
         # What one part did not propose, another may have.

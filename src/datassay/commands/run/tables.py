@@ -1,15 +1,18 @@
 """Tables of the page of a run."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
+from datassay.act.choose.gains import ActionGain, ActionTable
 from datassay.act.choose.kinds import action_kinds
-from datassay.act.review.gain import BeforeAfter
+from datassay.act.review.gain import BeforeAfter, ReviewGain
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gallery import times_median
 from datassay.commands.run.labels import Confusion
 from datassay.optional import text_if
 from datassay.report.page import Details, Row, Table
+from datassay.report.result_plots import advice_text, gains_title
 from datassay.report.wording import (
     count,
     gain_numbers,
@@ -25,6 +28,7 @@ MOST_PAIRS = 20
 MOST_NEAR = 50
 MOST_COLUMNS = 3
 MOST_CONFUSIONS = 20
+BEFORE_COLUMNS = ("", "held-out samples", "before", "now", "change", "95 % interval")
 GROUP_COLUMNS = ("samples", "median", "total, nats", "share", "jointly, nats", "suspects")
 JOINTLY = (
     "Jointly: what the network loses without the whole {}. Samples that can stand in for each "
@@ -38,9 +42,9 @@ def acts_table(table: ActionTable) -> Table:
         unit = "points"
     else:
         unit = table.metric
-    columns = ("action", "95 % interval", f"gain, {unit}", "advice")
+    columns = ("action", f"gain, {unit}", "95 % interval", "advice")
     rows = tuple(_action_row(action, table) for action in table.actions)
-    return Table("What each action gains", columns, rows, in_terminal=True)
+    return Table(gains_title(table.actions), columns, rows, in_terminal=True)
 
 
 def _action_row(action: ActionGain, table: ActionTable) -> Row:
@@ -51,9 +55,9 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
         ends = (action.gain, action.gain)
     gain, low, high = gain_numbers(action.gain, *ends, table.metric)
     cells = (
-        text_if(action.is_measured, f"{low} to {high}"),
         text_if(not np.isnan(action.gain), gain),
-        action.advice or ("expected" if action.how == EXPECTED else "only screened"),
+        text_if(action.is_measured, f"{low} to {high}"),
+        advice_text(action, table.actions),
     )
     kind = action_kinds().get(action.kind)
     evidence = ""
@@ -103,22 +107,7 @@ def acts_details(table: ActionTable) -> Details:
 
 def before_table(before: BeforeAfter) -> Table:
     """Return a table of scores, samples and labels of the run before and of this one."""
-    gain = before.gain
-    metric = ""
-    measured = ()
-    if gain is not None:
-        metric = gain.metric
-        measured = gain.rows
-    rows: list[Row] = []
-    is_share = in_points(metric)
-    for row in measured:
-        change, low, high = gain_numbers(row.gain, row.low, row.high, metric)
-        change += text_if(is_share, " points")
-        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
-        name = metric
-        if len(measured) > 1:
-            name = f"{metric}, {row.by}"
-        rows += [Row(name, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
+    rows = [replace(row, name=before.gain.metric) for row in _score_rows(before.gain)[:1]]
     for name, n, n_now in (("training samples", *before.n), ("suspected labels", *before.suspects)):
         difference = "0"
         if n_now != n:
@@ -126,8 +115,29 @@ def before_table(before: BeforeAfter) -> Table:
         rows += [Row(name, ("", f"{n:,}", f"{n_now:,}", difference, ""))]
     if before.confirmed:
         rows += [Row("of these reviewed and kept", ("", "", f"{before.confirmed:,}", "", ""))]
-    columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
-    return Table("Before and after", columns, tuple(rows), in_terminal=True)
+    return Table("Before and after", BEFORE_COLUMNS, tuple(rows), in_terminal=True)
+
+
+def other_scores(before: BeforeAfter) -> Details | None:
+    """Return the scores by held-out labels of one side; None where no label was changed there."""
+    rows = tuple(_score_rows(before.gain))
+    if len(rows) < 2:
+        return None
+    table = Table("Scores by each kind of held-out labels", BEFORE_COLUMNS, rows)
+    return Details("The same by other held-out labels", (table,))
+
+
+def _score_rows(gain: ReviewGain | None) -> list[Row]:
+    """Return a row for each kind of held-out labels: scores, their change and its interval."""
+    rows = []
+    for row in () if gain is None else gain.rows:
+        is_share = in_points(gain.metric)
+        change, low, high = gain_numbers(row.gain, row.low, row.high, gain.metric)
+        change += text_if(is_share, " points")
+        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
+        name = gain.metric + text_if(len(gain.rows) > 1, f", {row.by}")
+        rows += [Row(name, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
+    return rows
 
 
 def relabelled_table(before: BeforeAfter) -> Details | None:
