@@ -23,7 +23,7 @@ from datassay.commands.run.steps.acts import _add_review, _scale_to_all
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
-from datassay.commands.run.verdict import clause, plan_sentence, verdict
+from datassay.commands.run.verdict import clause, verdict
 from datassay.data.back.origin import Origin
 from datassay.data.samples import Column, SampleSet
 from datassay.report import html
@@ -236,7 +236,7 @@ def told_of(findings):
     cards = [[card.kind, card.severity, card.headline, card.sentence, card.command, len(card.ids)]
              for card in said.cards]  # fmt: skip
     return {"sentence": said.sentence, "cards": cards, "commands": [*said.commands],
-            "note": said.note, "droppable": said.n_droppable, "plan": plan_sentence(findings, said),
+            "note": said.note, "droppable": said.n_droppable,
             "labels": str(said.labels)}  # fmt: skip
 
 
@@ -310,27 +310,6 @@ def test_an_input_that_looks_wrong_is_told_on_the_card_and_in_the_table():
 def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
     text = (TEXT / "run.md.j2").read_text()
     assert re.findall(r"is_issue|expected_precision|probability|act\.gain|signed\(", text) == []
-
-
-def test_a_plan_is_said_where_corrections_are_measured():
-    findings = make_findings(acts=acts(BOTH, RELABEL, DROP))
-    issues, predicted = findings.issues, verdict(findings)
-    order = np.argsort(-issues.score, kind="stable")[: predicted.labels.n_flagged]
-    n, chance = min(50, len(order)), issues.probability[order]
-    text = plan_sentence(findings, predicted)
-    assert (
-        f"review {n} labels, which corrects about {chance[:n].sum():.0f} of the {chance.sum():.0f}"
-        in text
-    )
-    assert (
-        "the others; correcting them gains 1.6 points of accuracy (0.7 to 2.4); correcting" in text
-    )
-    assert "giving each class the same total weight may help: −0.2 to 5.0 points of acc" in text
-    assert "out 250 samples shows no loss: −0.6 to 0.4 points of accuracy (estimate −0.1)." in text
-    assert text in rendered(findings)[0]
-    for others in (None, acts(UNSURE), acts(DROP)):
-        findings = make_findings(acts=others)
-        assert not plan_sentence(findings, verdict(findings))
 
 
 def test_actions_that_have_no_words_of_their_own_are_named_once():

@@ -15,7 +15,7 @@ from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.commands.run.suspects import suspects_shown
 from datassay.commands.run.table import score_section
-from datassay.commands.run.verdict import Verdict, plan_sentence, verdict
+from datassay.commands.run.verdict import Verdict, verdict
 from datassay.data.samples import wrong_labels
 from datassay.models.tabular import TABLE_MODELS
 from datassay.report.compose import compose
@@ -86,7 +86,6 @@ def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
     return {
         "before": lambda: tables.before_table(f.before),
         "before_gain": lambda: figure_of(f.before.gain),
-        "other_scores": lambda: tables.other_scores(f.before),
         "relabelled": lambda: tables.relabelled_table(f.before),
         "acts": lambda: figure_of(f.acts),
         "acts_table": lambda: tables.acts_table(f.acts),
@@ -142,7 +141,6 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
         "gains_title": gains_title(f.acts.actions) if f.acts else "",
-        "plan": plan_sentence(f, run_verdict),
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,
         # What one part did not propose, another may have.
         "left_out": [note for note in left_out if note != TOO_FEW or not is_corrected],

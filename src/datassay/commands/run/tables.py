@@ -1,12 +1,10 @@
 """Tables of the page of a run."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from datassay.act.choose.gains import ActionGain, ActionTable
 from datassay.act.choose.kinds import action_kinds
-from datassay.act.review.gain import BeforeAfter, ReviewGain
+from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gallery import times_median
 from datassay.commands.run.labels import Confusion
@@ -28,7 +26,6 @@ MOST_PAIRS = 20
 MOST_NEAR = 50
 MOST_COLUMNS = 3
 MOST_CONFUSIONS = 20
-BEFORE_COLUMNS = ("", "held-out samples", "before", "now", "change", "95 % interval")
 GROUP_COLUMNS = ("samples", "median", "total, nats", "share", "jointly, nats", "suspects")
 JOINTLY = (
     "Jointly: what the network loses without the whole {}. Samples that can stand in for each "
@@ -106,8 +103,16 @@ def acts_details(table: ActionTable) -> Details:
 
 
 def before_table(before: BeforeAfter) -> Table:
-    """Return a table of scores, samples and labels of the run before and of this one."""
-    rows = [replace(row, name=before.gain.metric) for row in _score_rows(before.gain)[:1]]
+    """Return a table of the score, samples and labels of the run before and of this one."""
+    rows: list[Row] = []
+    if before.gain is not None:
+        row = before.gain.rows[0]
+        metric = before.gain.metric
+        change, low, high = gain_numbers(row.gain, row.low, row.high, metric)
+        is_share = in_points(metric)
+        change += text_if(is_share, " points")
+        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
+        rows += [Row(metric, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
     for name, n, n_now in (("training samples", *before.n), ("suspected labels", *before.suspects)):
         difference = "0"
         if n_now != n:
@@ -115,29 +120,8 @@ def before_table(before: BeforeAfter) -> Table:
         rows += [Row(name, ("", f"{n:,}", f"{n_now:,}", difference, ""))]
     if before.confirmed:
         rows += [Row("of these reviewed and kept", ("", "", f"{before.confirmed:,}", "", ""))]
-    return Table("Before and after", BEFORE_COLUMNS, tuple(rows), in_terminal=True)
-
-
-def other_scores(before: BeforeAfter) -> Details | None:
-    """Return the scores by held-out labels of one side; None where no label was changed there."""
-    rows = tuple(_score_rows(before.gain))
-    if len(rows) < 2:
-        return None
-    table = Table("Scores by each kind of held-out labels", BEFORE_COLUMNS, rows)
-    return Details("The same by other held-out labels", (table,))
-
-
-def _score_rows(gain: ReviewGain | None) -> list[Row]:
-    """Return a row for each kind of held-out labels: scores, their change and its interval."""
-    rows = []
-    for row in () if gain is None else gain.rows:
-        is_share = in_points(gain.metric)
-        change, low, high = gain_numbers(row.gain, row.low, row.high, gain.metric)
-        change += text_if(is_share, " points")
-        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
-        name = gain.metric + text_if(len(gain.rows) > 1, f", {row.by}")
-        rows += [Row(name, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
-    return rows
+    columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
+    return Table("Before and after", columns, tuple(rows), in_terminal=True)
 
 
 def relabelled_table(before: BeforeAfter) -> Details | None:

@@ -30,7 +30,6 @@ from datassay.score.checks.columns import leaking_columns
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
-REVIEWS = 50  # labels that a plan begins with
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
@@ -164,33 +163,6 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 def _is_loss(before: BeforeAfter) -> bool:
     """Return whether the changes since the run before surely cost something."""
     return before.gain is not None and before.gain.rows[0].high <= -SHOWN
-
-
-def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
-    """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
-    measured = run_verdict.measured
-    actions = findings.acts
-    labels = run_verdict.labels
-    n_flagged = labels.n_flagged
-    relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
-    if relabel is None or actions is None or not n_flagged:
-        return ""
-    n = min(REVIEWS, n_flagged)
-    n_corrected = n * findings.issues.expected_precision(n)
-    n_wrong = n_flagged * findings.issues.expected_precision()
-    steps = [
-        f"A plan: review {count(n, labels.noun)}, which corrects about {n_corrected:.0f} of the "
-        f"{n_wrong:.0f} wrong ones that are suspected, and take the suggestions for the others",
-        clause(relabel, actions.metric, labels.tried),
-    ]
-    sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
-    if sequence.gain > relabel.gain:
-        steps.append(clause(sequence, actions.metric, labels.tried))
-    drop = _find_drop(measured)
-    if drop is not None:
-        subject = f"leaving out {count(drop.cost, 'sample')} shows no loss"
-        steps += [f"by itself, {subject}: {gain_text(drop, actions.metric)}"]
-    return f"{'; '.join(steps)}."
 
 
 def _list_actions(findings: Findings) -> tuple[ActionGain, ...]:
