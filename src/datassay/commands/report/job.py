@@ -112,7 +112,11 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         consensus=joined,
         runs=tuple(
             ComparedRun(
-                name, shlex.quote(str(folder)), len(s.ids), int(s.is_issue.sum()), *_told(folder)
+                name,
+                shlex.quote(str(folder)),
+                len(s.ids),
+                int(s.is_issue.sum()),
+                *_describe_run(folder),
             )
             for name, s, folder in zip(names, scores, folders, strict=True)
         ),
@@ -165,7 +169,7 @@ def _format_labels(values: pa.ChunkedArray) -> np.ndarray:
     return np.array([text(value) for value in values.to_pylist()])
 
 
-def _told(folder: Path) -> tuple[dict[str, str], str]:
+def _describe_run(folder: Path) -> tuple[dict[str, str], str]:
     """Return a run's facts by its summary, and what it gained; empty where it has no summary."""
     path = folder / SUMMARY
     if not path.is_file():

@@ -160,7 +160,7 @@ def _sample_table(
 
 def scatter_figure(findings: ConsensusFindings) -> Figure:
     """Draw each label's issue score in one of two runs against the other, coloured by votes."""
-    first, second = findings.consensus.issue_score
+    x_scores, y_scores = findings.consensus.issue_score
     titles = (f"label issue score in {name}" for name in findings.consensus.names)
     figure = chart(*titles, showlegend=True)
     words = (("suspected by none", "#b5bdc6"), ("by one", SKY), ("by both", VERMILION))
@@ -168,7 +168,15 @@ def scatter_figure(findings: ConsensusFindings) -> Figure:
         rows = findings.voted[votes]
         ids = [plotly_text(str(i), 40) for i in findings.consensus.ids[rows]]
         if rows.any():
-            marks(figure, first[rows], second[rows], name, colour, "%{customdata}", customdata=ids)
+            marks(
+                figure,
+                x_scores[rows],
+                y_scores[rows],
+                name,
+                colour,
+                "%{customdata}",
+                customdata=ids,
+            )
     level(figure, x=0)
     level(figure, y=0)
     return figure

@@ -44,7 +44,8 @@ class Labels:
     noun: str = "label"  # or "target"
     is_predicted: bool = True  # by the inputs, better than by the shares of the classes
     leaks: tuple[str, ...] = ()  # columns that tell the label, and so agree with wrong ones
-    slip: str = ""  # how many are wrong by one factor, as of a unit, in words
+    n_slips: int = 0  # probably wrong by one factor, as of a unit
+    factor: float = 1.0  # that factor
 
     @property
     def tried(self) -> str:
@@ -83,7 +84,7 @@ class Labels:
         if self.n_flagged:
             verb = inflect(self.n_flagged, "is", "are")
             text = f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong"
-            text += text_if(self.slip, f", {self.slip}")
+            text += text_if(self.n_slips, f", {self.n_slips:,} by a factor of {self.factor:,g}")
             return text + text_if(self.low != self.high, f" ({self.expected} in all)")
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
@@ -114,6 +115,7 @@ def label_verdict(findings: Findings) -> Labels:
     low, high = issues.share_wrong
     n = len(samples)
     n_flagged = int(issues.is_issue.sum())
+    factors = issues.unit_factors.values()
     return Labels(
         n=n,
         n_flagged=n_flagged,
@@ -124,16 +126,9 @@ def label_verdict(findings: Findings) -> Labels:
         noun="label" if is_label else "target",
         is_predicted=issues.is_predicted,
         leaks=tuple(leaking_columns(samples)),
-        slip=_describe_slip(issues),
+        n_slips=len(factors),
+        factor=max((max(f, 1 / f) for f in factors), default=1.0),
     )
-
-
-def _describe_slip(issues: LabelIssues) -> str:
-    """Return how many suspected targets are wrong by one factor, in words; "" where none are."""
-    if not issues.unit_factors:
-        return ""
-    factor = max(max(f, 1 / f) for f in issues.unit_factors.values())
-    return f"{len(issues.unit_factors):,} by a factor of {factor:,g}"
 
 
 def confusions(findings: Findings) -> list[Confusion]:

@@ -21,7 +21,14 @@ from datassay.models.tabular import TABLE_MODELS
 from datassay.report.compose import compose
 from datassay.report.page import Gallery, Page
 from datassay.report.predictions import effect_words, picker
-from datassay.report.result_plots import beyond, figure_of, gains_title, issue_figure
+from datassay.report.result_plots import (
+    INSTEAD,
+    advice_text,
+    beyond,
+    figure_of,
+    gains_title,
+    issue_figure,
+)
 from datassay.report.review.showcase import review_block
 from datassay.report.wording import score_text
 from datassay.score.information.bounds import (
@@ -141,6 +148,7 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
         "gains_title": gains_title(f.acts.actions) if f.acts else "",
+        "instead": f.acts and INSTEAD in [advice_text(a, f.acts.actions) for a in f.acts.actions],
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,
         # What one part did not propose, another may have.
         "left_out": [note for note in left_out if note != TOO_FEW or not is_corrected],

@@ -235,14 +235,14 @@ def _before_cards(before: BeforeAfter) -> list[Advice]:
         text_if(before.n_relabelled, f"{count(before.n_relabelled, 'corrected label')}"),
         text_if(before.n_removed, f"{count(before.n_removed, 'removal')}"),
     ]
-    what = " and ".join(filter(None, changes))
-    if before.gain is None or not what:
+    phrase = " and ".join(filter(None, changes))
+    if before.gain is None or not phrase:
         return []
     row = before.gain.rows[0]
     gain = gain_text(row, before.gain.metric)
     if _is_loss(before):
         text = f"On held-out samples they cost: {gain}. Review them again, or train on the data as "
-        return [Advice("before", "act", f"Take back the {what}", f"{text}they were.")]
+        return [Advice("before", "act", f"Take back the {phrase}", f"{text}they were.")]
     recommendation = advice(row.gain, row.low, row.high)
     if recommendation == DO:
         text = f"On held-out samples they gain {gain}."
@@ -251,7 +251,7 @@ def _before_cards(before: BeforeAfter) -> list[Advice]:
     else:
         text = f"Neither a gain nor a loss is shown: {gain}. Right labels are worth keeping all "
         text += "the same: every later model is judged by them."
-    return [Advice("before", "fine", f"Keep the {what}", text)]
+    return [Advice("before", "fine", f"Keep the {phrase}", text)]
 
 
 def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Advice:
@@ -300,12 +300,12 @@ def _label_card(
     if labels.n_flagged:
         # Correcting them in any case, and first; removing them only where that gains more.
         gain = max((a.gain for a in corrections if a.advice != LEAVE), default=-1.0)
-        removals = [a for a in label_actions if a.kind == REMOVE and a.gain > gain]
+        removals = [a for a in label_actions if a.kind == REMOVE and a.gain > gain + SHOWN]
         label_actions = [*corrections, *removals]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
-    tried = labels.tried + text_if(labels.tried != "them", " of these")
+    objects = labels.tried + text_if(labels.tried != "them", " of these")
     text = [_reason_to_review(labels, corrections)]
-    text += [f"{_capital(clause(a, metric, tried))}." for a in label_actions]
+    text += [f"{_capital(clause(a, metric, objects))}." for a in label_actions]
     # What reviews gained elsewhere says nothing more where a correction was measured and may help.
     if not any(a.kind == RELABEL and a.advice in {DO, TRY} for a in label_actions):
         text += [f"{_capital(clause(a, metric))}." for a in _find_review(findings)]
@@ -319,8 +319,9 @@ def _label_card(
         share = f"more than a third ({n_suspects:,} of {in_class.sum():,}) stand out"
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
-    if labels.slip:
-        text += [f"{_capital(labels.slip)}: the suggestion takes the factor away."]
+    if labels.n_slips:
+        text += [f"{labels.n_slips:,} are wrong by a factor of {labels.factor:,g}, which the "
+                 "suggestion takes away."]  # fmt: skip
     cells = [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]
     if cells:
         n = len(cells)

@@ -93,7 +93,7 @@ def find_unit_factors(
     with np.errstate(divide="ignore", invalid="ignore"):
         log_ratio = np.where(ratio > 0, np.log(ratio), np.nan)
 
-    def near(factor: float) -> Bool[np.ndarray, " n"]:
+    def flag_near(factor: float) -> Bool[np.ndarray, " n"]:
         """Mask the suspects near a factor or its inverse, on a side that chance does not fill."""
         mask = np.zeros(len(ratio), dtype=bool)
         for log_factor in (np.log(factor), -np.log(factor)):
@@ -103,12 +103,12 @@ def find_unit_factors(
                 mask |= is_near
         return mask
 
-    candidate = max(FACTORS, key=lambda factor: near(factor).sum())
-    if not near(candidate).any():
+    candidate = max(FACTORS, key=lambda factor: flag_near(factor).sum())
+    if not flag_near(candidate).any():
         return {}
-    distance = np.abs(log_ratio[near(candidate)])
+    distance = np.abs(log_ratio[flag_near(candidate)])
     factor = min(FACTORS, key=lambda f: abs(np.log(f) - np.median(distance)))
-    rows = np.flatnonzero(near(factor))
+    rows = np.flatnonzero(flag_near(factor))
     if len(rows) < max(FEWEST, SHARE * suspect.sum()):
         return {}
     return {int(i): factor if ratio[i] > 1 else 1 / factor for i in rows}

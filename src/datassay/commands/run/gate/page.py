@@ -27,9 +27,9 @@ def page(findings: Findings) -> Page:
     files = {**run.files, JUNIT: FILES[JUNIT]}
     by_status = {status: [] for status in (FAILED, INCONCLUSIVE, PASSED)}
     for outcome in findings.outcomes:
-        is_told = outcome.status == FAILED and outcome.found
+        is_told = outcome.status == FAILED and outcome.counted
         by_status[outcome.status] += [
-            outcome.condition + text_if(is_told, f" ({outcome.found})"),
+            outcome.condition + text_if(is_told, f" ({outcome.counted})"),
         ]
     sentences = (f"{status.capitalize()}: {'; '.join(c)}." for status, c in by_status.items() if c)
     head = {"brand": "datassay check · does the data pass", "verdict": " ".join(sentences)}

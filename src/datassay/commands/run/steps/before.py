@@ -167,7 +167,10 @@ def _count_cleared(run: FinishedRun, before: Corrected, log: Changelog, suspects
     stayed = before.keep & ~before.is_new
     now = {str(sample_id) for sample_id in suspects.tolist()}
     pairs = zip(ids.tolist(), log.new_ids(ids), stayed.tolist(), strict=True)
-    return sum(stays and bool(was_suspect.get(old)) and new not in now for old, new, stays in pairs)
+    return sum(
+        stays and bool(was_suspect.get(old_id)) and new_id not in now
+        for old_id, new_id, stays in pairs
+    )
 
 
 def _other_model(run: FinishedRun, settings: RunSettings) -> str:
