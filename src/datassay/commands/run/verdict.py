@@ -14,6 +14,7 @@ from datassay.act.choose.kinds import action_kinds
 from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import (
+    NEARLY,
     Labels,
     label_verdict,
     quiet_card,
@@ -142,7 +143,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     leading = [action for action in measured if action.advice == DO]
     corrections = [a for a in measured if a.kind == RELABEL and labels.n_flagged]
     leading += [action for action in corrections if action.advice == TRY]
-    leading += _find_review(findings) + corrections
+    leading += _find_review(findings, labels) + corrections
     leading += [action for action in measured if action.advice == TRY]
     ending = ""
     if leading and findings.acts is not None:
@@ -172,9 +173,16 @@ def _list_actions(findings: Findings) -> tuple[ActionGain, ...]:
     return findings.acts.actions
 
 
-def _find_review(findings: Findings) -> list[ActionGain]:
-    """Return the review of labels, where it may help by what is expected of it."""
-    return [a for a in _list_actions(findings) if a.kind == REVIEW and a.advice == TRY]
+def _find_review(findings: Findings, labels: Labels) -> list[ActionGain]:
+    """Return the review of labels, where it may help by what is expected of it.
+
+    Not where correcting nearly the same labels was measured: that says more.
+    """
+    actions = _list_actions(findings)
+    is_measured = any(action.kind == RELABEL for action in actions)
+    if is_measured and labels.n_review <= NEARLY * labels.n_tried:
+        return []
+    return [a for a in actions if a.kind == REVIEW and a.advice == TRY]
 
 
 def _find_drop(measured: tuple[ActionGain, ...]) -> ActionGain | None:
@@ -308,7 +316,7 @@ def _label_card(
     text += [f"{_capital(clause(a, metric, objects))}." for a in label_actions]
     # What reviews gained elsewhere says nothing more where a correction was measured and may help.
     if not any(a.kind == RELABEL and a.advice in {DO, TRY} for a in label_actions):
-        text += [f"{_capital(clause(a, metric))}." for a in _find_review(findings)]
+        text += [f"{_capital(clause(a, metric))}." for a in _find_review(findings, labels)]
     classes = []
     if samples.is_classification:
         classes = suspected_classes(samples.y, issues)
