@@ -139,7 +139,7 @@ def run(
     if opened is None:
         _warn_if_long(models, train, val, settings)
         attribution = influence(
-            models, train, val, loss=loss, measure=measure, damping=settings.damping,
+            models, train, val, loss=loss, measure=measure,
             progress=progress, **_options(settings),
         )  # fmt: skip
     else:
@@ -181,7 +181,7 @@ def run(
 
 def _options(settings: ExplainSettings) -> dict[str, Any]:
     """Return the arguments that `influence` and its plan share, but for the loss."""
-    names = ("curvature", "parameters", "top", "precision", "device", "seed")
+    names = ("curvature", "damping", "parameters", "top", "precision", "device", "seed")
     return {name: getattr(settings, name) for name in names}
 
 
@@ -322,7 +322,8 @@ def _warnings(
         )
     if val is not None and val.split_off:
         warnings.append(
-            f"{count(len(val), 'sample')} were split off DATA as queries. If the network was "
-            "trained on them too, give --val-fraction 0, or queries of their own by --queries."
+            f"{count(len(val), 'sample')} of DATA are held out as queries. If the network was "
+            "trained on them too, give other queries by --queries, or explain the training samples "
+            "by each other with --val-fraction 0."
         )
     return tuple(warnings)
