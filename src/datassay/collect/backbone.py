@@ -136,7 +136,8 @@ class Backbone:
         if is_there and not have_one_size(*sets):
             return _annotate(*embed(train, val), f"{SIZES}, so the pretrained {name} reads them")
         pixels = encode_plainly(train, val)
-        subset = _sample_images(pixels[0])
+        rows = np.random.default_rng(0).permutation(len(train))[:MOST_IMAGES]
+        subset = pixels[0].subset(np.sort(rows))
         share = predicted_share(subset)
         if share >= ENOUGH_RIGHT:
             return pixels
@@ -149,12 +150,6 @@ class Backbone:
             return _annotate(*pixels, f"{note}, {encoder_share:.0%} by {name})")
         note = f"{note}), so the pretrained {name} reads them ({encoder_share:.0%})"
         return _annotate(*embed(train, val), note)
-
-
-def _sample_images(train: SampleSet) -> SampleSet:
-    """Draw up to 200 samples, in their order, by which it is decided how images are read."""
-    rows = np.random.default_rng(0).permutation(len(train))[:MOST_IMAGES]
-    return train.subset(np.sort(rows))
 
 
 def predicted_share(samples: SampleSet) -> float:

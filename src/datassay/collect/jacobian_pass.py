@@ -72,7 +72,7 @@ class JacobianPass:
         samples = self.sets[chunk.split]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(
-            samples.x[chunk.samples], self.frozen, dtype, integers=self.layers.takes_integers
+            samples.x[chunk.samples], self.frozen, dtype, as_integers=self.layers.takes_integers
         )
         # On an accelerator: all bits of float32 in convolutions, and the same ones each time.
         with cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):

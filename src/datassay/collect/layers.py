@@ -162,16 +162,11 @@ def restrict(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
 
 
 def rotate(
-    uses: list[Use],
+    use: Use,
     row_basis: Float[Tensor, "rows rows"] | None,
     column_basis: Float[Tensor, "c c"] | None,
-) -> list[Use]:
-    """Return each use in another basis: row_basisᵀ G column_basis of its gradients G."""
-    return [_rotate_use(use, row_basis, column_basis) for use in uses]
-
-
-def _rotate_use(use: Use, row_basis: Tensor | None, column_basis: Tensor | None) -> Use:
-    """Return row_basisᵀ G column_basis of one use's gradients G; None is the identity."""
+) -> Use:
+    """Return a use whose gradients are row_basisᵀ G column_basis of its G; None: the identity."""
     # Factors stay factors where this costs fewer operations. Sparse ones ignore the row basis.
     if isinstance(use, Factors):
         n_places = use.rhs.shape[1]

@@ -259,7 +259,7 @@ def check_inputs(
     if isinstance(model, str):
         check_known(model)
     glance = None
-    if not options.get("before"):
+    if not options.get("before"):  # after a review the earlier run names columns
         glance = check_named(inputs.named, **inputs.options)
     queries = options.get("queries")
     if queries and queries not in BUILTINS:
@@ -288,15 +288,15 @@ def number_or(text: str, word: str, name: str) -> float | str:
 
 
 def whole_auto_or_none(
-    text: str, name: str, kind: str = "a whole number", *, auto: bool = True
+    text: str, name: str, kind: str = "a whole number", *, allows_auto: bool = True
 ) -> Any:
-    """Return a text as a whole number, "auto" where allowed, or None for "none"."""
+    """Return a text as a whole number, "allows_auto" where allowed, or None for "none"."""
     if text == "none":
         return None
-    if auto and text == "auto":
+    if allows_auto and text == "allows_auto":
         return text
     if not text.isdecimal() or len(text) > 15:
-        words = "'auto', 'none'" if auto else "'none'"
+        words = "'allows_auto', 'none'" if allows_auto else "'none'"
         raise SettingError(f"{name} must be {words} or {kind}; got {text[:60]!r}.")
     return int(text)
 

@@ -330,13 +330,13 @@ def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
     return known_format(path)
 
 
-def original(data: str | Path, choices: Choices, *, link: bool = True) -> Original:
+def original(data: str | Path, choices: Choices, *, may_link: bool = True) -> Original:
     """Return data as they are stored, ready to be given back; refuse what `load` would."""
-    # link: whether files that do not change may be given back as second names of the same file.
+    # may_link: whether files that do not change may be given back as second names of the same file.
     if data in BUILTINS:
         return original_builtin(str(data))
     path, file_format = existing_format(data)
-    return file_format.original(path, choices, link=link)
+    return file_format.original(path, choices, may_link=may_link)
 
 
 def _tables() -> str:

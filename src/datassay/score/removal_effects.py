@@ -165,6 +165,7 @@ def geometry_effects(
             effect = drop_pairs(pairs.rows)
         else:
             effect = adjoint(geometry, ridge, damping)
+        # Both estimate V[X] without each sample; the largest effects are computed anew.
         recompute = refit if geometry.is_linear and ridge > 0 else step
         recomputed_idx = effect.argsort(descending=True)[:rerank]
     else:

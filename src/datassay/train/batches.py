@@ -24,14 +24,14 @@ class Batch:
         x: inputs, [n, ...] (shared by all networks) or [S, batch, ...].
         y: targets, the same leading axes.
         weights: [S, n] or [S, batch]: of each sample in its network's loss, summing to 1.
-        shared: whether all networks share x and y.
+        is_shared: whether all networks share x and y.
         positions: [S, n] or [S, batch]: each sample's position among all n.
     """
 
     x: Tensor
     y: Tensor
     weights: Float[Tensor, "S samples"]
-    shared: bool
+    is_shared: bool
     positions: Int[Tensor, "S samples"]
 
 

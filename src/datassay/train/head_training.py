@@ -100,7 +100,7 @@ def train_heads(
     *,
     seeds: Sequence[int] = (0,),
     start: tuple[Float[Tensor, "k d"], Float[Tensor, " k"] | None] | None = None,
-    bias: bool = True,
+    has_bias: bool = True,
     val: tuple[Float[Tensor, "m d"], Float[Tensor, "m k"]] | None = None,
     on_epoch: OnEpoch | None = None,
     progress: Progress = silent,
@@ -119,7 +119,7 @@ def train_heads(
         recipe: solver and its settings.
         seeds: of fresh weights and of the order of the samples; "exact" gives each the same.
         start: W and b, for recipe.start "trained".
-        bias: whether the layer has one.
+        has_bias: whether the layer has a bias.
         val: features and targets of samples that stop the training; never the test set's.
         on_epoch: called with the epoch and the validation scores; True stops.
         progress: called with (step, epochs done, epochs in all).
@@ -138,7 +138,7 @@ def train_heads(
     """
     _validate(features, sample_weight, loss, recipe)
     weight = torch.as_tensor(mean_one(sample_weight))
-    problem = _Heads(features, targets, loss, bias, val)
+    problem = _Heads(features, targets, loss, has_bias, val)
     if recipe.solver == "exact":
         return problem.exact(weight, recipe.ridge, len(seeds), progress)
     theta = problem.start(recipe.start, start, seeds, len(weight))
@@ -256,7 +256,7 @@ class _Heads:
             parts.append(fit_convex(features, y, self.loss, ridge, sample_weight=rows).weights)
             progress(STEP, min(start + at_once, len(weight)), len(weight))
         theta = torch.cat(parts).unflatten(1, (k, -1))  # [M, k, inputs]
-        theta = theta.permute(2, 0, 1).flatten(1).expand(n_seeds, -1, -1)
+        theta = theta.permute(2, 0, 1).flatten(1).expand(n_seeds, -1, -1)  # [S, inputs, M k]
         scores = []
         if self.val is not None:
             score, _ = self._val_score(theta, len(weight))

@@ -257,7 +257,7 @@ def test_bits_are_the_same_whatever_the_batch(tmp_path, n_bytes):
             bytes_per_sample=n_bytes, precision="float64",
         )  # fmt: skip
         (chunk,) = ix.segments[0].store.chunks
-        rows.append(ix.segments[0].rows(chunk, hold=False)[0])
+        rows.append(ix.segments[0].rows(chunk, holds=False)[0])
     assert (rows[0] == rows[1]).all() and (rows[0] == rows[2]).all()
 
 

@@ -204,8 +204,8 @@ def _log_likelihood(
     q = slips + (1 - 2 * slips) * p  # probability that the decision is "wrong"
     change = (1 - 2 * slips) * p * (1 - p)  # derivative of q
     variance = (q * (1 - q)).clip(SMALLEST)
-    likelihood = np.log(np.where(is_wrong, q, 1 - q).clip(SMALLEST)).sum()
-    return float(likelihood), (is_wrong - q) * change / variance, change**2 / variance
+    log_likelihood = np.log(np.where(is_wrong, q, 1 - q).clip(SMALLEST)).sum()
+    return float(log_likelihood), (is_wrong - q) * change / variance, change**2 / variance
 
 
 def _sigmoid(log_odds: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:

@@ -34,7 +34,7 @@ class Batches:
     subset: Callable[[Sequence[int]], Batches] | None = None  # the samples at these positions
     weights: Float[np.ndarray, " n"] | None = None  # in the mean loss, 1 on average; None: all 1
     warnings: tuple[str, ...] = ()
-    streamed: bool = False  # all samples must be held in memory to take some by position
+    is_streamed: bool = False  # all samples must be held in memory to take some by position
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield (ids, batch); positions stand for ids that neither has."""

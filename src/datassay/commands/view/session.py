@@ -146,7 +146,13 @@ class Session:
             return {"count": len(decisions)}
 
     def remaining(self) -> dict[str, Any]:
-        """Return what decisions teach: the order of open samples, and how many errors remain."""
+        """Return what the page shows after decisions, by name.
+
+        wrong, suggested: columns of the listing, by what was learnt.
+        order: rows to review, open ones first. learned: decisions that the order knows.
+        finds: suspect rows that the run's own list lacks.
+        sentence, outcome, enough: how many errors remain, and whether one can stop.
+        """
         with self._lock:
             decisions = dict(self._decisions)
         reviewed = self.reviewed

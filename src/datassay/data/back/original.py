@@ -221,10 +221,10 @@ def rewrite_text(
     return b"".join((*parts, text[position:]))
 
 
-def hand_on(source: Path, target: Path, *, link: bool) -> None:
-    """Copy a file to a new place; if `link`, by a hard link where that is possible."""
+def hand_on(source: Path, target: Path, *, may_link: bool) -> None:
+    """Copy a file to a new place; if `may_link`, by a hard link where that is possible."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if link:
+    if may_link:
         try:
             os.link(os.path.realpath(source), target)
             return

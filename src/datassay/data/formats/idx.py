@@ -136,7 +136,7 @@ def read_idx(path: Path) -> np.ndarray:
     return values.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
+def _give_back(folder: Path, task: Task | None, may_link: bool) -> Original:
     """Return the training part as it is stored; the test part is handed on."""
     pair = _pair(_idx_files(folder), "train")
     if pair is None:
@@ -155,7 +155,7 @@ def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
             arrays[images] = read_idx(images)[keep]
         for name in files_in(folder):
             if folder / name not in arrays:
-                hand_on(folder / name, target / name, link=link)
+                hand_on(folder / name, target / name, may_link=may_link)
         for file, values in arrays.items():
             kind = f"{values.dtype.kind}{values.dtype.itemsize}"
             code = next(code for code, name in _TYPES.items() if name.lstrip(">") == kind)

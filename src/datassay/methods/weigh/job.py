@@ -234,7 +234,8 @@ def _try_weights(
     weightings: dict[str, np.ndarray],
     progress: Progress,
 ) -> tuple[WeightGain, FittedNetwork]:
-    """Return scores of networks by weighting, none among them, and the network of our weights."""
+    """Train with each weighting and with none; return the scores and the network of our weights."""
+    # Only the last layer is trained where `problem` is that layer's, else the whole network.
     seed = settings.seed
     ours = METHODS[settings.method]
     if problem is not None:

@@ -53,7 +53,7 @@ def describe_loss(loss: Objective) -> dict[str, Any]:
     return {
         "name": loss.name,
         "smoothing": loss.smoothing,
-        "class weight": _as_list(loss.class_weight),
+        "class weight": map_optional(_to_list, loss.class_weight),
         "scale": loss.scale,
         "temperature": loss.temperature,
         **_non_default_settings(loss),
@@ -61,15 +61,15 @@ def describe_loss(loss: Objective) -> dict[str, Any]:
     }
 
 
-def _as_list(values: Tensor | None) -> list | None:
-    return map_optional(lambda tensor: tensor.double().tolist(), values)
+def _to_list(tensor: Tensor) -> list:
+    return tensor.double().tolist()
 
 
 def _non_default_settings(loss: Objective) -> dict[str, Any]:
     """Return the loss's later settings that are not at their default, as JSON values."""
     # Defaults are left out, so that an index from before these settings existed still matches.
     settings = {name: getattr(loss, name) for name in LATER_SETTINGS}
-    settings["output_weight"] = _as_list(loss.output_weight)
+    settings["output_weight"] = map_optional(_to_list, loss.output_weight)
     return {name: value for name, value in settings.items() if value != getattr(DEFAULT_LOSS, name)}
 
 

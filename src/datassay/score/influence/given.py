@@ -50,11 +50,11 @@ def query_set(
     reference: SampleSet | None,
     name: str = "val",
     *,
-    queries: bool = True,
+    are_queries: bool = True,
 ) -> Read:
-    """Read queries, with their labels coded as those of `reference`, the training samples."""
+    """Read are_queries, with their labels coded as those of `reference`, the training samples."""
     coding = replace(coding, is_training=False)
-    samples = samples_or_batches(val, name, reference, coding, queries=queries)
+    samples = samples_or_batches(val, name, reference, coding, are_queries=are_queries)
     if not isinstance(samples, SampleSet):
         return samples
     if samples is not val and samples.preparation is not None:
@@ -93,7 +93,7 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
     samples = network.train
     if k is None or samples.subset is None or network.n < FEWEST:
         return []
-    if not samples.streamed:  # of a stream the first samples are predicted
+    if not samples.is_streamed:  # of a stream the first samples are predicted
         positions = np.linspace(0, network.n - 1, N_PREDICTED).astype(int)
         samples = samples.subset(np.unique(positions).tolist())
     n_right = 0

@@ -80,7 +80,7 @@ def queries_of(network: TrainedNetwork, queries: Any, name: str = "val") -> Batc
     takes_whole_numbers = isinstance(samples, SampleSet) and takes_integers(
         network.model, samples.x[:1]
     )
-    return batches(queries, network.pass_size, name, integers=takes_whole_numbers)
+    return batches(queries, network.pass_size, name, as_integers=takes_whole_numbers)
 
 
 def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> None:
@@ -254,7 +254,7 @@ def with_curvature(
         network.n,
         penalties(blocks, network.n, is_exact, damping, 0.0 if metrics else decay),
         is_exact=is_exact,
-        spectral=segment is not None,
+        is_spectral=segment is not None,
         dtype=network.dtype,
         metrics=metrics,
         training=training,

@@ -149,7 +149,7 @@ class _Minimum:
         self._partner_idx = partners
         damped = basis.eigenvalues + ridge
         weights = basis.project(self._residual) / damped[:, None]  # [p, c]
-        self._is_near = basis.complete and float(basis.eigenvalues[0]) > ridge
+        self._is_near = basis.is_complete and float(basis.eigenvalues[0]) > ridge
         if self._is_near:
             self._weights = -ridge * weights
             numerator = torch.full_like(basis.metric, ridge)

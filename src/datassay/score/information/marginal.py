@@ -119,7 +119,7 @@ def marginal_information(
             query_rows = rows[torch.from_numpy(fresh_idx)].flatten(0, 1)
         queries = query_rows.reshape(-1, b, rows.shape[2])
     training = training_run(_select(lin, rows, train_idx), **run)
-    w_without, w = _retrain(training, rows[torch.from_numpy(train_idx)])
+    w_without, w = _fit_weights(training, rows[torch.from_numpy(train_idx)])
     m, k = _scale(w[None], queries, sigma).shape[1:]
     shifts = torch.empty(len(train_idx), len(fresh_idx), m, k, dtype=torch.float64)
     for j, i in enumerate(fresh_idx):
@@ -127,7 +127,7 @@ def marginal_information(
         lin_j = _select(lin, rows, idx)
         run_j = TrainingRun(_stable_basis(lin_j, training.run), lin_j.residual, training.run, "sum")
         # All but the last sample, whose removal is the run on S again.
-        replaced, _ = _retrain(run_j, rows[torch.from_numpy(idx)])
+        replaced, _ = _fit_weights(run_j, rows[torch.from_numpy(idx)])
         shifts[:, j] = _scale(replaced[:-1] - w, queries, sigma)
         progress("another sample in place of each", j + 1, len(fresh_idx))
     information, error = _estimate_divergence(shifts, draws, seed)
@@ -182,10 +182,10 @@ def _stable_basis(lin: Linearization, run: Dynamics) -> Eigenbasis:
     return basis
 
 
-def _retrain(
+def _fit_weights(
     training: TrainingRun, rows: Float[Tensor, "n b p"]
 ) -> tuple[Float[Tensor, "n p c"], Float[Tensor, "p c"]]:
-    """Return the weights without each sample, and with all, over the columns of `rows`."""
+    """Return trained weights in coordinates of `rows`: without each sample, and with all."""
     basis = training.basis
     axes = weight_axes(basis, rows.flatten(0, 1))
     in_range = basis.eigenvalues > 0

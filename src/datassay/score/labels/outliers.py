@@ -127,10 +127,10 @@ def best_scale(
         bent = torch.asinh(targets.double() / c)
         rescaled = _refine(bent, refit(bent), is_bent=True)
         # Less the log slope of asinh(y / c), summed: a density of the targets as they are given.
-        likelihood = rescaled.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
-        if likelihood > threshold:
+        log_slope = float((targets.double() ** 2 + c**2).log().sum()) / 2
+        if rescaled.log_likelihood - log_slope > threshold:
             outcome = replace(rescaled, expected=c * torch.sinh(rescaled.expected))
-            threshold = likelihood
+            threshold = rescaled.log_likelihood - log_slope
     return outcome
 
 
@@ -219,8 +219,10 @@ def outliers(
         judged.append(_probability(*column, may_stray, of_unit, is_bent=is_bent))
     probabilities, likelihoods, shares = zip(*judged, strict=True)
     p_wrong = torch.stack(probabilities).amax(0)
-    likelihood = sum(likelihoods) - len(residual) * float(spread.log().sum())
-    return Outliers(score, p_wrong, likelihood, held_out, targets.double(), z, unit, max(shares))
+    log_likelihood = sum(likelihoods) - len(residual) * float(spread.log().sum())
+    return Outliers(
+        score, p_wrong, log_likelihood, held_out, targets.double(), z, unit, max(shares)
+    )
 
 
 def least_share(probability: Float[Tensor, " n"]) -> float:

@@ -191,9 +191,9 @@ def sum_resolvents(
 
 
 def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Float[Tensor, "p q2"]:
-    """Return real columns K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v)."""
-    poles = terms.shifts + eigenvalues[:, None]  # [p, q]
-    # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes stay fixed.
+    """Return real K, by which T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v)."""
+    poles = terms.shifts + eigenvalues[:, None]  # ℓ + shift_q, [p, q]
+    # Both are 0 only in the minimum-norm fit, which leaves weights of eigenvalue 0 unchanged.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
     return torch.cat([kernel.real, -kernel.imag], 1)
 
@@ -211,7 +211,7 @@ def held_out_residuals(
     residual = _multiply_columns(blocks.rows, fits) + fits.base * blocks.residual  # of the fit
     size = blocks.residual.shape[1]
     poles = shifts[:, None] + basis.eigenvalues
-    if size > poles.shape[1] and not basis.complete and not shifts.is_complex():
+    if size > poles.shape[1] and not basis.is_complete and not shifts.is_complex():
         # The smaller system, of features (metric 1): v = r + Z (C + s − ZᵀZ)⁻¹ Zᵀ r (Woodbury).
         system = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
         return residual + blocks.rows @ solve_each(system, blocks.rows.mT @ residual)
@@ -224,7 +224,7 @@ def held_out_residuals(
 def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
     """Return the fits to all samples under each penalty; `projected` is Zᵀ (Y − f₀)."""
     poles = shifts[:, None] + basis.eigenvalues  # [q, p]
-    if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
+    if basis.is_complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
         remain = shifts[:, None] / poles
         base = 0.0
     else:
@@ -279,7 +279,7 @@ def _minimum_norm_residuals(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex
     h, directions = torch.linalg.eigh(hat)
     is_alone = h > 1 - SPANNED_ALONE
     scaled = basis.metric[:, None] * blocks.projected
-    if basis.complete:
+    if basis.is_complete:
         in_null_modes = torch.where(ell > 0, 0.0, 1.0)[:, None].mul(blocks.projected)
         unfitted = rows @ in_null_modes
     else:

@@ -179,7 +179,8 @@ def _digest(summary: Mapping[str, Any]) -> str:
 
 
 def _is_named(quantity: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
-    """Return whether all that was found is named, by more than the numbers of rows."""
+    """Return whether every fault found has a name that stays if rows are added or removed."""
+    # Numbers of rows do not stay, but where the user named a column of ids.
     names = quantity["names"]
     inputs = (summary.get("origin") or {}).get("inputs", {})
     is_stable = inputs.get("ids") is not None or all(isinstance(name, str) for name in names)

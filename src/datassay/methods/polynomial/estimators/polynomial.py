@@ -183,6 +183,7 @@ class _Polynomial(BaseEstimator):
         return coef_maps(self.fit_.polynomial)
 
     def _outputs(self, X: Any) -> np.ndarray:
+        """Return the polynomial's outputs, [n, q]; the first call solves the normal equations."""
         check_is_fitted(self, "n_features_in_")
         X = as_floats(validate_xy(self, X, reset=False))
         self._solution = self.fit_
