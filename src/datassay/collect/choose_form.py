@@ -144,6 +144,7 @@ def _describe_alternative(forms: list[Form], n_queries: int) -> str:
 
 
 def _check_settings(projection, outputs, projection_kind, memory, precision, products) -> None:
+    """Raise SettingError for settings that are wrong whatever the samples."""
     check_projection(projection)
     require(memory is None or memory > 0, "memory", "be a positive number of bytes", memory)
     one_of("outputs", outputs, OUTPUTS)

@@ -98,6 +98,7 @@ class JacobianPass:
 
 def add_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) -> JacobianPass:
     """Return the same pass with the training samples at these ascending positions as landmarks."""
+    # Their Jacobians are collected here and now, by a pass over them alone.
     train = work.sets["train"]
     form = work.form
     products = replace(form.products, in_store=False)

@@ -104,6 +104,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
         parameters.append(_make_keyword("help_all", Annotated[bool, option], False))
 
     def function(**options: Any) -> None:
+        """Run the command with what was typed."""
         options.pop("help_all", None)
         with clear_exit(partial(use_flags, declared)):
             out = options.pop("out", command.out)

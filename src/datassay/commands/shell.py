@@ -229,6 +229,7 @@ def handle_stops() -> None:
     last_time = -math.inf
 
     def stop(number: int, frame: object) -> None:
+        """Raise Stopped, unless a signal came just before."""
         nonlocal last_time
         earlier = last_time
         last_time = time.monotonic()
@@ -238,6 +239,7 @@ def handle_stops() -> None:
             raise Stopped.latest
 
     def resend_stop(failure: sys.UnraisableHookArgs) -> None:
+        """Send the signal again where Python could not raise it."""
         nonlocal last_time
         if not isinstance(failure.exc_value, Stopped):
             return sys.__unraisablehook__(failure)

@@ -101,6 +101,7 @@ class TableClassifier(TableRegressor):
         return self.model_.predict_proba(self._prepare(X))
 
     def _build(self, y: np.ndarray) -> Any:
+        """Return the unfitted model for these labels; set `classes_`."""
         self.classes_, counts = np.unique(y, return_counts=True)
         if len(counts) == 1:
             return DummyClassifier()

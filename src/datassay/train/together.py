@@ -153,6 +153,7 @@ def train_in_stacks(
     size = min(recipe.batch_size, subsets.shape[1])
 
     def train_stack(start: int) -> TrainedNetworks:
+        """Train the stack of STACK networks that begins with number `start`."""
         rows = list(subsets[start : start + STACK])
         streams = [stream(seed, start + s) for s in range(len(rows))]
         versions = [0] * len(rows)  # all learn the labels of train

@@ -128,7 +128,8 @@ def _central_differences(
     f: PointFunction, x: np.ndarray, order: int, bounds: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """Return f's derivatives at the points x, of each order from 1, by central differences."""
-    # Each distinct partial derivative is computed once, all its stencil in one call of f.
+    # Each distinct partial derivative is computed once, all its stencil in one call of f. The step
+    # h of order m balances rounding, ε / h^m, with the error of the difference, h².
     n, d = x.shape
     domain_width = bounds[:, 1] - bounds[:, 0]
     tensors = []
@@ -136,7 +137,7 @@ def _central_differences(
         step = ROUNDING ** (1 / (m + 2)) * domain_width
         tensor = np.empty((n, f.n_outputs, *[d] * m))
         for axes in combinations_with_replacement(range(d), m):
-            k = np.bincount(axes, minlength=d)
+            k = np.bincount(axes, minlength=d)  # how often each axis is differentiated
             reach = k * step / 2
             centre = np.clip(x, bounds[:, 0] + reach, bounds[:, 1] - reach)
             value = _take_difference(f, centre, k, step)

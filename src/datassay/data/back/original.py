@@ -115,6 +115,7 @@ def original_table(
         return stays
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Write the table with its new labels; return the ids of the rows that stay."""
         # Labels of rows that go are not written.
         stays = staying_rows(keep)
         labels = y if y.ndim > 1 else np.where(keep, labels, y)  # several targets stay as they are

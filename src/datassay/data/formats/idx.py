@@ -147,6 +147,7 @@ def _give_back(folder: Path, task: Task | None, may_link: bool) -> Original:
     ids = np.arange(len(y))
 
     def write(target: Path, keep: np.ndarray, labels_after: np.ndarray) -> np.ndarray:
+        """Write both parts with new labels; return the ids of the samples that stay."""
         rows = ids.copy()
         changed = find_donors(y, np.where(keep, labels_after, y), names)
         rows[list(changed)] = list(changed.values())

@@ -128,6 +128,7 @@ def run(
     progress("find neighbours", 1, 1)
 
     def compute_weights(method: str) -> SampleWeights:
+        """Return the weights by a method, from what was searched and trained above."""
         return weigh(
             method, train, local, space.watched, n_columns=space.features.shape[1],
             max_ratio=settings.max_ratio, density=settings.density,

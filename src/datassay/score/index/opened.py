@@ -356,8 +356,7 @@ class Index(Tabular):
     def _network_and_batches(
         self, samples: Any, name: str, *, are_queries: bool = False
     ) -> tuple[TrainedNetwork, Batches]:
-        """Return the network of the index and the samples in batches, with the index's classes."""
-        # `name` is the argument that errors name. The network is made at the first call.
+        """Return the network, made at the first call, and samples in batches, with its classes."""
         if self.model is None:
             raise SettingError(
                 f"model must be given to compute gradients with {redact(self.location)}: "

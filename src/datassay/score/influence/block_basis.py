@@ -78,9 +78,9 @@ class BlockBasis:
     def coordinates(
         self, uses: list[Use], row_idx: Tensor | None = None
     ) -> tuple[Float[Tensor, "b p"], Tensor | None]:
-        """Return gradients in the basis, [b, p], and the rows of the weights that p is of."""
-        # `row_idx`: rows to return; None: those in use, where rows have no basis. None in place of
-        # rows: all of them.
+        """Return gradients in the basis, [b, p], and which rows of the weights they cover."""
+        # Rows: None stands for all. `row_idx`: rows to return; None: those in use, where rows have
+        # no basis.
         n_rows = self.block.shape[0]
         if self.dense_basis is not None:
             return matrix(uses, n_rows).flatten(1) @ self.dense_basis, None
@@ -383,7 +383,7 @@ def _exact(
 def gradient_coordinates(
     bases: dict[str, BlockBasis], gradients: Gradients
 ) -> Iterator[tuple[BlockBasis, Float[Tensor, "b p"], Tensor | None]]:
-    """Yield each block's basis, a batch's gradients in it, and the weights' rows that p is of."""
+    """Yield each block's basis, a batch's gradients in it, and the rows covered; None: all."""
     for name, basis in bases.items():
         if name in gradients:
             yield (basis, *basis.coordinates(gradients[name]))

@@ -316,7 +316,8 @@ def attribute(
 def towards_queries(
     models: Sequence[Prepared], queries: Batches
 ) -> Iterator[tuple[np.ndarray, list[Directions]]]:
-    """Yield queries' positions and each network's directions, in groups that fit in memory."""
+    """Yield queries' positions and, for each network, their gradients times P, group by group."""
+    # A group of queries fits in memory. Segments of a run depend on each other.
     n_weights = sum(block.size for block in models[0].network.per_sample.blocks)
     segments = [(p.network, p.bases, p.measure, p.time) for p in models if p.time is not None]
     for group, indices in group_batches(queries, max(1, QUERY_VALUES // n_weights // len(models))):

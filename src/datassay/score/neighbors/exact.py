@@ -118,6 +118,7 @@ def _complete(nearest: Tensor, queries: Int[Tensor, " q"], n: int) -> Tensor:
 
 
 def _import_faiss():
+    """Return the module; raise SettingError if it is not installed."""
     try:
         import faiss
     except ImportError:
@@ -231,10 +232,9 @@ def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
 
     tree = NearestNeighbors(n_neighbors=c, algorithm="kd_tree", n_jobs=n_jobs).fit(x.numpy())
     distance, index = tree.kneighbors(x[queries].numpy())
+    bound = np.full(len(queries), np.inf)
     if c < n:
         bound = distance[:, -1] ** 2 * (1 - SLACK)
-    else:
-        bound = np.full(len(queries), np.inf)
     return NeighborCandidates(torch.from_numpy(index), torch.from_numpy(bound))
 
 

@@ -189,6 +189,7 @@ def _name_wanted(fold: Part, issues: DataIssues, settings: RunSettings) -> str:
     try:
         closed = screen(fold.lin, fold.train, fold.penalty, fold.yardstick, settings.seed)
         order = np.argsort(issues.ids)
+        # Where the fold's samples are in the run's.
         rows = order[np.searchsorted(issues.ids, fold.train.ids, sorter=order)]
         weak, _ = told_groups(fold.train, fold.issues.held_out, issues.telling.take(rows))
         group = most_wanted(closed, fold.train, settings.seed, weak)

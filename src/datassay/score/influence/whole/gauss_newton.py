@@ -162,6 +162,7 @@ def _watch(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[Output
 
 
 def _collect(problem: Problem, projection: int | None) -> Linearization:
+    """Return the linearisation of the trained network, with joint outputs."""
     return collect(
         problem.model,
         problem.train,
