@@ -304,7 +304,7 @@ def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size pl
     if isinstance(layer, nn.Conv1d):  # unfold knows two axes: a height of 1 is put before
         x = x[:, :, None]
         of_height = (1, 1, 0, 1)  # kernel, dilation, padding and stride
-        sizes = [(first, *size) for first, size in zip(of_height, sizes, strict=True)]
+        sizes = [(height, *size) for height, size in zip(of_height, sizes, strict=True)]
     return functional.unfold(x, *map(tuple, sizes))
 
 

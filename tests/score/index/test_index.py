@@ -125,7 +125,7 @@ def test_the_best_of_groups_are_the_best_of_all(b):
     effect = torch.randperm(3 * b, generator=torch.Generator().manual_seed(b)).view(3, b).float()
     for keep in {1, min(b, 7)}:
         for largest in (True, False):
-            values, index = search._topk(effect, keep, largest=largest)
+            values, index = search._topk(effect, keep, keeps_largest=largest)
             assert values.equal(effect.topk(keep, 1, largest=largest).values)
             assert effect.gather(1, index).equal(values)
 
