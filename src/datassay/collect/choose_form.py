@@ -3,8 +3,6 @@
 Sizes are counted before anything is computed, so that a plan can be shown and a run can refuse.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -113,7 +111,7 @@ def choose_form(
 
 
 def _affordable_forms(
-    forms: list[Form], candidates: list[_Candidate], layers: Layers, sizes, fewest_landmarks: int
+    forms: list[Form], candidates: "list[_Candidate]", layers: Layers, sizes, fewest_landmarks: int
 ) -> list[Form]:
     """Return the forms that keep to their candidates' seconds, in order."""
     # The fewest landmarks may take as long as the slowest form without a limit.

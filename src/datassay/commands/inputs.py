@@ -1,7 +1,5 @@
 """Inputs that commands share: which samples, and what is corrupted on purpose."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -192,7 +190,7 @@ class PlanInputs:
 
 def asked_backbone(
     options: Mapping[str, Any], store: str | None, progress: Progress
-) -> Backbone | None:
+) -> "Backbone | None":
     """Return the frozen encoder that the model's name asks for, or None."""
     from datassay.models.names import asked_encoder
 
@@ -209,8 +207,8 @@ def asked_backbone(
 
 
 def load_sets(
-    inputs: DataInputs, encode: Backbone | None = None, val: str | None = None
-) -> tuple[SampleSet, SampleSet | None]:
+    inputs: DataInputs, encode: "Backbone | None" = None, val: str | None = None
+) -> "tuple[SampleSet, SampleSet | None]":
     """Load (train, val) as the inputs name them, val perhaps from a file."""
     from datassay.data.load import load
 
@@ -221,7 +219,7 @@ def load_sets(
     return train, held_out
 
 
-def _read_trusted(path: Path, ids: np.ndarray) -> np.ndarray:
+def _read_trusted(path: Path, ids: "np.ndarray") -> "np.ndarray":
     """Return [n] bool, True where a file names the id: one a line, in .csv the first column."""
     import numpy as np  # slow to import
 
@@ -241,7 +239,7 @@ def _read_trusted(path: Path, ids: np.ndarray) -> np.ndarray:
 
 def check_inputs(
     options: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs
-) -> Glance | None:
+) -> "Glance | None":
     """Check paths, names and settings before anything heavy is imported.
 
     Returns:
@@ -267,7 +265,7 @@ def check_inputs(
     return glance
 
 
-def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
+def with_noise(train: "SampleSet", inputs: NoiseInputs, seed: int) -> "SampleSet":
     """Return the samples with labels flipped as the inputs ask; the same set without noise."""
     from datassay.data.corrupt.label_noise import add_label_noise
 

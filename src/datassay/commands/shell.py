@@ -1,7 +1,5 @@
 """What every command shares: the streams it prints to, and how it fails."""
 
-from __future__ import annotations
-
 import io
 import logging
 import math
@@ -40,7 +38,7 @@ class Stopped(KeyboardInterrupt):
     """The interruption by a signal, whose number is its argument."""
 
     # The last one: what it cuts short may raise another error instead.
-    latest: ClassVar[Stopped | None] = None
+    latest: "ClassVar[Stopped | None]" = None
 
 
 class _Stream:

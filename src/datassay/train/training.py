@@ -1,7 +1,5 @@
 """Training of many small networks in one batched program, each on its own subset of the samples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -64,7 +62,7 @@ class TrainedNetworks:
         parts = torch.as_tensor(x).split(CHUNK)
         return torch.cat([self.outputs(chunk).double() for chunk in parts], 1)
 
-    def subset(self, networks: slice) -> TrainedNetworks:
+    def subset(self, networks: slice) -> "TrainedNetworks":
         """Select some of the networks."""
         return TrainedNetworks(self.template, {n: t[networks] for n, t in self.state.items()})
 

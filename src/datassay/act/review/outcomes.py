@@ -11,8 +11,6 @@ f deviates by:
 Each is fitted under each chance of slips by Laplace's method, and weighed by its evidence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -104,7 +102,7 @@ def fit_outcomes(
     )
 
 
-def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequence[Term]]:
+def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> "list[Sequence[Term]]":
     """Return what f is the sum of under each hypothesis, the simplest first."""
     n, k = judged.log_posterior.shape
     given_label = judged.labels
@@ -124,7 +122,7 @@ def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequen
 
 
 def _fit_hypothesis(
-    terms: Sequence[Term],
+    terms: "Sequence[Term]",
     offset: Float[np.ndarray, " n"],
     reviewed: Int[np.ndarray, " m"],
     is_wrong: Bool[np.ndarray, " m"],

@@ -1,7 +1,5 @@
 """Batches of samples that can be read again and again, and a model's outputs for one."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, signature
@@ -31,7 +29,7 @@ class Batches:
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
     ids: np.ndarray | None  # [n]; None: counted or read on the way
     n: int | None  # None: unknown before the first pass
-    subset: Callable[[Sequence[int]], Batches] | None = None  # the samples at these positions
+    subset: "Callable[[Sequence[int]], Batches] | None" = None  # the samples at these positions
     weights: Float[np.ndarray, " n"] | None = None  # in the mean loss, 1 on average; None: all 1
     warnings: tuple[str, ...] = ()
     is_streamed: bool = False  # all samples must be held in memory to take some by position

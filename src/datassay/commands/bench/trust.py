@@ -1,7 +1,5 @@
 """The job and page of `datassay bench DATA`; its text stands in `text/trust.md.j2`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, replace
@@ -253,7 +251,7 @@ def _quote_names(rows: Iterable[dict[str, Any]]) -> str:
     return "".join(names)
 
 
-def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
+def _correlation_figure(rows: Rows, has_ceiling: bool) -> "Figure":
     """Plot one mark per score of a question; the ceiling as a line."""
     rows = rows[::-1]
     figure = chart("correlation with retraining", height=130 + 34 * len(rows), showlegend=True)

@@ -1,7 +1,5 @@
 """The job of `datassay weigh`: find neighbours, weigh, try the weights, gather the findings."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 
@@ -107,7 +105,7 @@ class _Space:
 
     features: np.ndarray
     words: str
-    watched: Watched
+    watched: "Watched"
     problem: HeadProblem | None = None
     search: WeightSearch | None = None
 
@@ -213,7 +211,7 @@ def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: 
     return _Space(problem.features.double().numpy(), words, watched, problem, search)
 
 
-def _train_watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
+def _train_watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> "Watched":
     """Train the network, recording what the method needs; only build it if weights are given."""
     model = _model(train, settings)
     if settings.weights is not None:

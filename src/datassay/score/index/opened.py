@@ -1,7 +1,5 @@
 """An index that is there: queries, groups, self-influence, and further samples."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -295,7 +293,7 @@ class Index(Tabular):
 
     def append(
         self, more: Any, *, engine: str | Engine = "in_process", progress: Progress = silent
-    ) -> Index:
+    ) -> "Index":
         """Add training samples without computing the old ones anew; the curvature stays as it is.
 
         Args:

@@ -1,7 +1,5 @@
 """Methods that take one gradient per sample and one a query: Gauss–Newton by blocks, and TracIn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -101,7 +99,7 @@ def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> No
         check_classes(network.loss, targets, network.n_outputs)
 
 
-def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Prepared], str]:
+def prepare(request: Request, train: Any, queries: Any = None) -> "tuple[list[Prepared], str]":
     """Return a request's networks with what turns gradients into effects, and the method's name."""
     adds = request.method in TAKES_CHECKPOINTS
     run: list[TrainingSegment] = []
@@ -139,7 +137,7 @@ def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Pre
     return prepared, f"gauss_newton by {_curvature_name(request, prepared, reason)}"
 
 
-def _curvature_name(request: Request, prepared: list[Prepared], reason: str) -> str:
+def _curvature_name(request: Request, prepared: "list[Prepared]", reason: str) -> str:
     """Return words for curvature, damping with the reason for it, and temperature."""
     curvature = "blocks" if request.curvature == "auto" else request.curvature
     damping = ""

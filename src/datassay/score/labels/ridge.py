@@ -1,7 +1,5 @@
 """The ridge fit that labels are judged by: its penalty, and each sample's held-out outputs."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -77,7 +75,7 @@ class RidgeFit:
         residual = _leave_out(self.basis, target, shifts, progress, step, self.blocks)[0]
         return targets - residual.flatten(1)
 
-    def refit(self, targets: Float[Tensor, "n k"], factors: Sequence[float]) -> RidgeFit:
+    def refit(self, targets: Float[Tensor, "n k"], factors: Sequence[float]) -> "RidgeFit":
         """Fit other targets under the best of `factors` times the penalty; with groups, by it."""
         if self.blocks is not None:
             return replace(self, held_out=self.held_out_of(targets, silent))

@@ -5,8 +5,6 @@ In both, weights moved by training are coordinates W with ‖Δw‖² = Σ_p met
 (rows · metric) W on the training rows and by val_rows W on the validation rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -177,7 +175,7 @@ class Eigenbasis:
     engine: Engine = IN_PROCESS
 
     @property
-    def sent(self) -> Eigenbasis:
+    def sent(self) -> "Eigenbasis":
         """The basis as sent to workers: without the validation rows."""
         return replace(self, val=None)
 

@@ -3,8 +3,6 @@
 L(w) = Σ_i ½‖f(x_i) − y_i‖² + (λ/2)‖w − w₀‖², step size η.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -50,7 +48,7 @@ class Dynamics:
         """Training time τ = η t, inverse kernel unit."""
         return self.step * self.steps
 
-    def without_samples(self, removed: int, n: int, reduction: str) -> Dynamics:
+    def without_samples(self, removed: int, n: int, reduction: str) -> "Dynamics":
         """Return the run on n − removed samples: a mean loss's η and λ follow their number."""
         if reduction == "sum":
             return self

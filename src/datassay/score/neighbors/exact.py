@@ -1,7 +1,5 @@
 """The nearest of some rows among all rows, exact or approximate; all rows differ."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -25,7 +23,7 @@ WIDTHS = (64, 128, 256, 512)
 
 def nearest_approximate(
     x: Float[Tensor, "n d"], k: int, probes: int | None = None, *, has_graph: bool = True
-) -> tuple[Nearest, float] | None:
+) -> "tuple[Nearest, float] | None":
     """Find the k nearest by an inverted file or, where that finds too few, a graph; and the recall.
 
     Args:
@@ -92,13 +90,13 @@ def _build_graph(rows: np.ndarray):
 
 def _search(
     index, rows: np.ndarray, x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int
-) -> Nearest:
+) -> "Nearest":
     """Return the k nearest of an index's candidates, ranked by differences in float64."""
     nearest = torch.from_numpy(index.search(rows[queries.numpy()], min(len(x), k + 2))[1])
     return rank_candidates(x, queries, _complete(nearest, queries, len(x)), k)
 
 
-def _recall(nearest: Nearest, exact: Nearest) -> float:
+def _recall(nearest: "Nearest", exact: "Nearest") -> float:
     """Return the share of the exact nearest, without the row itself, that are as near as these."""
     hits = (nearest.squared <= exact.squared[:, -1:]).sum(1) - 1
     return float(hits.sum()) / (len(hits) * (exact.squared.shape[1] - 1))
