@@ -47,7 +47,7 @@ def retrained(problem: HeadProblem, test: SampleSet) -> tuple[float, np.ndarray]
     rows = problem.features.double().numpy()
     result = local_variance_weights(rows, problem.labels, N_NEIGHBORS, RATIO)
     weights = np.stack([result, np.full(len(result), 1 / len(result))])
-    heads = problem.train(weights, HEAD, seeds=tuple(range(RETRAININGS)), may_stop=False)
+    heads = problem.train(weights, HEAD, seeds=tuple(range(RETRAININGS)), stopped=False)
     right = heads.outputs(features).argmax(3) == y
     before = (problem.head.outputs(features).argmax(1) == y).double().mean()
     return float(before), right.double().mean(2).numpy()

@@ -105,7 +105,7 @@ def test_convolutions_are_projected_from_factors(case, p, kind):
     model, x = made(case)
     layers = inspect_layers(model, x[:1])
     for averaged in (False, True):
-        to = projector(layers, p, kind, seed=3, is_averaged=averaged)
+        to = projector(layers, p, kind, seed=3, averaged=averaged)
         ours = project(factored_jacobian(model, layers, x)[1], to)
         expected = project(jacobian(model, layers, x)[1], to)
         torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-14)
@@ -169,7 +169,7 @@ def test_the_mean_over_seeds_is_the_averaged_kernel(kind, each):
     exact = torch.einsum("ikp,jkp->ij", written_out(), written_out()) / K
     draws = []
     for seed in range(200):
-        features = project(blocks(), projector(layers, each, kind, seed, is_averaged=True))
+        features = project(blocks(), projector(layers, each, kind, seed, averaged=True))
         assert features.shape == (N, 1, features.shape[2])
         draws.append(features[:, 0] @ features[:, 0].T)
     draws = torch.stack(draws)
@@ -180,7 +180,7 @@ def test_the_mean_over_seeds_is_the_averaged_kernel(kind, each):
 def test_the_rows_are_the_joint_ones_added_up_under_signs():
     layers = Layers({"dense": (5, 4, True)}, {"direct": 9}, K)
     joint = project(blocks(), projector(layers, 7, "coordinates", 3))
-    to = projector(layers, 7, "coordinates", 3, is_averaged=True)
+    to = projector(layers, 7, "coordinates", 3, averaged=True)
     signs = torch.cat([to.mixing[n] for n in ("dense.weight", "dense.bias", "direct")], 1)
     assert set(signs.unique().tolist()) == {-1.0, 1.0}
     expected = (joint * signs).sum(1, keepdim=True) / K**0.5

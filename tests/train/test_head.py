@@ -162,11 +162,11 @@ def test_exact_is_the_weighted_minimum_and_the_scale_of_weights_changes_nothing(
     y = torch.eye(3, dtype=torch.float64)[torch.as_tensor(data.y)]
     ridge = 1e-2
     recipe = HeadRecipe(solver="exact", ridge=ridge)
-    heads = train_heads(x, y, weight[None], "cross_entropy", recipe, has_bias=False)
+    heads = train_heads(x, y, weight[None], "cross_entropy", recipe, bias=False)
     baseline = LogisticRegression(C=1 / (ridge * weight.sum()), fit_intercept=False, tol=1e-8)
     baseline.fit(data.x, data.y, sample_weight=weight)
     np.testing.assert_allclose(heads.weight[0, 0], baseline.coef_, atol=1e-5)
-    again = train_heads(x, y, 100 * weight[None], "cross_entropy", recipe, has_bias=False)
+    again = train_heads(x, y, 100 * weight[None], "cross_entropy", recipe, bias=False)
     torch.testing.assert_close(heads.weight, again.weight)
     adam = HeadRecipe(epochs=3)
     one, other = (

@@ -18,9 +18,9 @@ from datassay.errors import ModelError, install
 from datassay.models.backbones.choice import (
     OWN,
     default_encoder,
+    encoder_kind,
     encoder_named,
     is_installed,
-    reads,
 )
 from datassay.models.names import AUTO
 from datassay.progress import Progress, silent
@@ -97,18 +97,18 @@ class Backbone:
         check_kind("name", name, str)
         if name == AUTO:
             name, is_there = default_encoder(*sets)
-            if not name and reads(train) == "image":
+            if not name and encoder_kind(train) == "image":
                 return self._images(train, val)
             if not is_there:
                 pixels = encode_plainly(train, val)
                 if not name:
                     return pixels
-                return _annotate(*pixels, f"{WITHOUT[reads(train)]}; {REMEDY}")
+                return _annotate(*pixels, f"{WITHOUT[encoder_kind(train)]}; {REMEDY}")
         check_device(self.device)
         if self.store is not None:
             check_place(self.store)
         encoder = encoder_named(name)
-        kind = reads(train)
+        kind = encoder_kind(train)
         if encoder.reads != kind:
             raise ModelError(
                 f"encoder features:{name} reads {PLURAL[encoder.reads]}; these samples are "

@@ -239,8 +239,8 @@ def _sized_form(
     layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind, precision: str
 ) -> Form:
     """Return a candidate's form with its sizes: rows, features, bytes and operations."""
-    n, m, n_outputs = sizes
-    k = n_outputs
+    n, m, n_outputs = sizes  # samples, queries
+    k = n_outputs  # that are differentiated: the outputs, or random mixtures of many
     if candidate.outputs == "averaged" and candidate.projection is None:
         k = min(n_outputs, MIXTURES)
     sizes = (n, m, k)

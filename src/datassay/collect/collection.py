@@ -130,9 +130,7 @@ def collect(
     sets = {"train": train}
     if val is not None:
         sets["val"] = val
-    projections = projector(
-        layers, form.projection, form.kind, seed, is_averaged=form.mixes_outputs
-    )
+    projections = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     projections = projections.move(form.products.device)
     work = JacobianPass(frozen, layers, sets, form, projections)
     if form.landmarks:
@@ -199,7 +197,7 @@ def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> P
     layers = sample_layers(model, train)
     frozen = typed_copy(model, getattr(torch, form.precision)).to(form.products.device)
     pilot_samples = train.subset(np.arange(min(len(train), form.chunk, PILOT)))
-    projections = projector(layers, form.projection, form.kind, 0, is_averaged=form.mixes_outputs)
+    projections = projector(layers, form.projection, form.kind, 0, averaged=form.mixes_outputs)
     projections = projections.move(form.products.device)
     # Jacobians for landmarks are those of a kernel; the products with these are counted.
     if form.landmarks:

@@ -288,13 +288,13 @@ def number_or(text: str, word: str, name: str) -> float | str:
 def whole_auto_or_none(
     text: str, name: str, kind: str = "a whole number", *, allows_auto: bool = True
 ) -> Any:
-    """Return a text as a whole number, "allows_auto" where allowed, or None for "none"."""
+    """Return a text as a whole number, "auto" where allowed, or None for "none"."""
     if text == "none":
         return None
-    if allows_auto and text == "allows_auto":
+    if allows_auto and text == "auto":
         return text
     if not text.isdecimal() or len(text) > 15:
-        words = "'allows_auto', 'none'" if allows_auto else "'none'"
+        words = "'auto', 'none'" if allows_auto else "'none'"
         raise SettingError(f"{name} must be {words} or {kind}; got {text[:60]!r}.")
     return int(text)
 

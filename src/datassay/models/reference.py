@@ -74,14 +74,13 @@ def _source(module_name: str) -> _Source:
     return _Source(module_name, None, is_own=not _is_installed(module_name.partition(".")[0]))
 
 
-def _is_installed(top: str) -> bool:
-    """Return whether a module is importable without the current folder; a bare folder is none."""
-    # top: the first part of a dotted name.
-    if top in sys.modules:
-        return _folder(top) != Path.cwd().resolve()
+def _is_installed(package: str) -> bool:
+    """Return whether a package is importable without the current folder; a bare folder is none."""
+    if package in sys.modules:
+        return _folder(package) != Path.cwd().resolve()
     with _search_path(_other_search_folders()):
         try:
-            spec = importlib.util.find_spec(top)
+            spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):
             return False
     return spec is not None and spec.origin is not None

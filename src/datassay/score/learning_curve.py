@@ -69,7 +69,7 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     ell = basis.eigenvalues[order]
     # The primal rows carry √ℓ, which is divided out.
     energy = basis.project(lin.residual).square().sum(1)
-    if not basis.is_complete:
+    if not basis.complete:
         energy = energy / basis.eigenvalues.clamp_min(1e-300)
     energy = energy[order]
     is_exact = lin.form.precision == lin.form.products.precision == "float64"

@@ -321,8 +321,9 @@ def _remove_set(
     slope, curvature = geometry.derivatives()
     mean_curvature = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean_curvature, ridge + damping)
-    is_removed = (~keep).double()
-    share = is_removed - is_removed.mean() * (ridge > 0)  # as `removal_gradients`
+    share = (~keep).double()  # of each gradient in the sum over those removed
+    if ridge > 0:  # as `removal_gradients` has it
+        share -= share.mean()
     gradient = geometry.features.pullback(slope * share[:, None]) / len(geometry)
     move = torch.cholesky_solve(gradient[:, None], factor)[:, 0]
     weights = None

@@ -321,7 +321,9 @@ def _estimate_truth(
     a = modes.a
     if modes.val is not None:
         assert lin.val_targets is not None and lin.val_outputs is not None
-        val_offset = lin.val_outputs.double() * bool(offset.any())
+        val_offset = lin.val_outputs.double()
+        if not offset.any():  # the fit starts from 0
+            val_offset = torch.zeros_like(val_offset)
         weights = invert_ridge(a.T @ a, modes.penalty) @ (a.T @ (targets - offset))
         held_out = torch.cat([held_out, modes.val @ weights + val_offset])
         targets = torch.cat([targets, lin.val_targets])

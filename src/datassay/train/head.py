@@ -226,7 +226,7 @@ def _is_same(a: Tensor, b: Tensor) -> bool:
 
 
 def _to_inputs(x: np.ndarray, model: nn.Module, as_integers: bool | None = None) -> Tensor:
-    """Return inputs on the model's device, in its precision; as_integers to look up as int64."""
+    """Return inputs on the model's device, in its precision; integers to look up as int64."""
     parameter = next(model.parameters(), torch.zeros(()))
     return network_inputs(x, model, parameter.dtype, as_integers=as_integers)
 

@@ -100,7 +100,7 @@ def train_heads(
     *,
     seeds: Sequence[int] = (0,),
     start: tuple[Float[Tensor, "k d"], Float[Tensor, " k"] | None] | None = None,
-    has_bias: bool = True,
+    bias: bool = True,
     val: tuple[Float[Tensor, "m d"], Float[Tensor, "m k"]] | None = None,
     on_epoch: OnEpoch | None = None,
     progress: Progress = silent,
@@ -119,7 +119,7 @@ def train_heads(
         recipe: solver and its settings.
         seeds: of fresh weights and of the order of the samples; "exact" gives each the same.
         start: W and b, for recipe.start "trained".
-        has_bias: whether the layer has a bias.
+        bias: whether the layer has one.
         val: features and targets of samples that stop the training; never the test set's.
         on_epoch: called with the epoch and the validation scores; True stops.
         progress: called with (step, epochs done, epochs in all).
@@ -138,7 +138,7 @@ def train_heads(
     """
     _validate(features, sample_weight, loss, recipe)
     weight = torch.as_tensor(mean_one(sample_weight))
-    problem = _Heads(features, targets, loss, has_bias, val)
+    problem = _Heads(features, targets, loss, bias, val)
     if recipe.solver == "exact":
         return problem.exact(weight, recipe.ridge, len(seeds), progress)
     theta = problem.start(recipe.start, start, seeds, len(weight))

@@ -137,6 +137,7 @@ def train_on_batches(
 ) -> TrainedNetworks:
     """Train networks on the batches that `draw_from` makes of all inputs and targets."""
     # labels: versions of the targets, each [n] or [n, k], joined along samples for `draw_from`.
+    # observe: as of `train_networks`.
     # prepared: the inputs of plain dense stacks, after the fixed layers of the network that learns
     # from each sample; None: the networks share those layers.
     dtype = getattr(torch, recipe.precision)

@@ -94,7 +94,7 @@ def projector(
     kind: ProjectionKind,
     seed: int,
     *,
-    is_averaged: bool = False,
+    averaged: bool = False,
 ) -> Projector:
     """Draw the projection of every tensor of a model.
 
@@ -103,7 +103,7 @@ def projector(
         n_features: p a tensor at most; None keeps everything.
         kind: of projection.
         seed: the tensor at position j draws with a seed of its own, made from this one and j.
-        is_averaged: one row per sample instead of k; its inner products estimate the mean of the k
+        averaged: one row per sample instead of k; its inner products estimate the mean of the k
             outputs' kernels without bias. Feature j is Σ_a s_aj φ_aj / √k, with φ_a the features of
             output a and random signs s. Products of different outputs cancel in the mean; what they
             leave is less than the error of taking one random output a feature.
@@ -115,7 +115,7 @@ def projector(
         name: tensor_projection(size, n_features, kind, 1_000_003 * seed + j)
         for j, (name, size) in enumerate(layers.sizes.items())
     }
-    if not is_averaged:
+    if not averaged:
         return Projector(n_features, kind, tensors)
     mixing = {
         name: _signs(layers.n_outputs, projection.n_features, MIXING_SEED + 1_000_003 * seed + j)

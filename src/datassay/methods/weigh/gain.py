@@ -127,7 +127,7 @@ def head_gain(
     assert problem.val is not None
     names, weights = _with_uniform(weightings, len(problem.labels), n_seeds)
     trained = problem.train(
-        weights, recipe or head_recipe(len(problem.labels)), may_stop=False,
+        weights, recipe or head_recipe(len(problem.labels)), stopped=False,
         seeds=tuple(range(seed, seed + n_seeds)),
         progress=lambda _, done, total: progress(STEP, done, total),
     )  # fmt: skip
@@ -139,7 +139,7 @@ def head_gain(
 def retrain_head(problem: HeadProblem, weights: Float[np.ndarray, " n"], seed: int) -> nn.Module:
     """Retrain the network's last layer under weights, as `head_gain` does from a seed."""
     recipe = head_recipe(len(problem.labels))
-    trained = problem.train(weights[None], recipe, seeds=(seed,), may_stop=False)
+    trained = problem.train(weights[None], recipe, seeds=(seed,), stopped=False)
     bias = None
     if trained.bias is not None:
         bias = trained.bias[0, 0]

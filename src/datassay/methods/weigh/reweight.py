@@ -1,5 +1,6 @@
 """Weight the samples by local variance in feature space and retrain the last layer (S0 Alg. 1)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -80,7 +81,7 @@ class HeadProblem:
         recipe: HeadRecipe,
         *,
         seeds: tuple[int, ...] = (0,),
-        may_stop: bool = True,
+        stopped: bool = True,
         **options: Any,
     ) -> TrainedHeads:
         """Retrain the layer under each weighting, from each seed.
@@ -89,7 +90,7 @@ class HeadProblem:
             weights: M weightings, of any scale.
             recipe: solver and its settings.
             seeds: of fresh weights and of the order of the samples.
-            may_stop: whether the validation samples may stop the training.
+            stopped: whether the validation samples may stop the training.
             options: on_epoch and progress of `train_heads`.
 
         Returns:
@@ -101,9 +102,29 @@ class HeadProblem:
             bias = layer.bias.detach().cpu()
         return train_heads(
             self.features, self.targets, weights, self.loss, recipe, seeds=seeds,
-            start=(layer.weight.detach().cpu(), bias), has_bias=bias is not None,
-            val=self.val if may_stop else None, **options,
+            start=(layer.weight.detach().cpu(), bias), bias=bias is not None,
+            val=self.val if stopped else None, **options,
         )  # fmt: skip
+
+    def best_scores(
+        self,
+        weights: Float[np.ndarray, "M n"],
+        recipe: HeadRecipe,
+        seeds: Sequence[int],
+        progress: Progress,
+    ) -> Float[np.ndarray, " M"]:
+        """Train under each weighting; return its validation score, the mean over seeds.
+
+        Args:
+            weights: M weightings, of any scale.
+            recipe: solver and its settings.
+            seeds: of fresh weights and of the order of the samples.
+            progress: called with (step, epochs done, epochs in all).
+
+        Returns:
+            Accuracy, or minus half the squared error in the layer's unit.
+        """
+        return self.scores(self.train(weights, recipe, seeds=tuple(seeds), progress=progress))
 
     def scores(self, trained: TrainedHeads) -> Float[np.ndarray, " M"]:
         """Return the validation scores at the returned epochs, the mean over seeds."""
@@ -228,7 +249,7 @@ def reweight(
     recipe = recipe or HeadRecipe(solver=solver)
     stopped = recipe.patience is not None
     trained = problem.train(
-        weights[None], recipe, seeds=(seed,), may_stop=stopped, progress=progress
+        weights[None], recipe, seeds=(seed,), stopped=stopped, progress=progress
     )
     bias = None
     if trained.bias is not None:

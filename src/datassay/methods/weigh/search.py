@@ -1,5 +1,7 @@
 """Search the two settings of local-variance weights on validation samples."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +137,7 @@ def search_weights(
     weightings = Weightings(problem, n_neighbors[1], search)
     study = _study(seed)
 
-    def objective(trial: "Trial") -> float:
+    def objective(trial: Trial) -> float:
         """Return the trial's validation score, the mean over seeds."""
         from optuna import TrialPruned
 
@@ -156,7 +158,7 @@ def search_weights(
 
     callbacks = [lambda study, _: progress(STEP, len(study.trials), n_trials)]
     study.optimize(objective, n_trials=n_trials, callbacks=callbacks)
-    uniform_heads = problem.train(np.ones((1, len(train))), recipe, seeds=tuple(seeds))
+    uniform = problem.best_scores(np.ones((1, len(train))), recipe, seeds, silent)[0]
     best_trial = study.best_trial
     rows = [
         {
@@ -173,13 +175,13 @@ def search_weights(
         n_neighbors=best_trial.params["n_neighbors"],
         max_ratio=best_trial.params["max_ratio"],
         score=float(study.best_value),
-        uniform=float(problem.scores(uniform_heads)[0]),
+        uniform=float(uniform),
         metric=problem.metric,
         trials=pa.Table.from_pylist(rows),
     )
 
 
-def _study(seed: int) -> "Study":
+def _study(seed: int) -> Study:
     """Return an empty study; raise where Optuna is not installed."""
     try:
         import optuna

@@ -357,6 +357,7 @@ def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -
     compared in falling order of it; a fall that is too large for an accident ends a group.
     """
     n = len(codes)
+    # Each row's candidates, [u, c]; −1 and repeated ones count as unlike any.
     candidates = np.sort(np.concatenate([neighbors.index, neighbors.partners], 1), 1)
     is_invalid = candidates < 0
     is_invalid[:, 1:] |= candidates[:, 1:] == candidates[:, :-1]
@@ -375,7 +376,8 @@ def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -
     candidates, agreement, n_apart = (np.take_along_axis(array, order, 1) for array in values)
     # The copies of one row, each edited elsewhere, differ from each other in two columns.
     is_alike = np.logical_and.accumulate(n_apart[:, :-1] <= 2, 1) & (n_apart[:, :1] == 1)
-    # Groups of three have their step where pairs have none, and so on.
+    # The rate of accidental steps is read off the steps behind the first, where groups have theirs:
+    # step j is 1/(j + 1) as long on average.
     steps = -np.diff(agreement)[:, 1:JUDGED].mean(0)
     rate = 1 / max(1.0, np.median(steps * np.arange(2, len(steps) + 2)))
     p_accident = 2.0 ** np.arange(is_alike.shape[1]) * np.exp(rate * np.diff(agreement))

@@ -203,7 +203,7 @@ def _project(
     frozen = frozen_copy(model, getattr(torch, form.precision))
     present = {role: samples for role, samples in sets.items() if samples is not None}
     layers = sample_layers(model, present["train"])
-    matrix = projector(layers, form.projection, form.kind, seed, is_averaged=form.mixes_outputs)
+    matrix = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     # Collected as features also where the run would multiply them into a kernel.
     work = JacobianPass(frozen, layers, present, replace(form, representation="features"), matrix)
     (name,) = named_tensors(work.template()[1])

@@ -52,7 +52,7 @@ def query_set(
     *,
     are_queries: bool = True,
 ) -> Read:
-    """Read are_queries, with their labels coded as those of `reference`, the training samples."""
+    """Read queries, with their labels coded as those of `reference`, the training samples."""
     coding = replace(coding, is_training=False)
     samples = samples_or_batches(val, name, reference, coding, are_queries=are_queries)
     if not isinstance(samples, SampleSet):

@@ -71,7 +71,8 @@ def group_removals(
         n, b, p = training.basis.rows.shape
         n_removed = size * b
         c = training.residual.shape[2]
-        # Of one group: its rows and their changes, b x b products by each shift, iterates.
+        # Of one group: its rows and their changes, 150 by each pair of its rows over all shifts,
+        # iterates.
         values = n_removed * p * (3 + 2 * c) + 150 * n_removed**2 + n * b * (1 + 3 * c)
         chunk = max(1, CHUNK_VALUES // values)
         if way is _refit:

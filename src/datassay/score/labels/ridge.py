@@ -240,6 +240,8 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
         work["thin"] = n_fits * n * b * p * (b + columns)
         detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
     else:
-        work |= {"eigen": EIGEN_WORK * n**3 * (b > 1), "thin": n_fits * n * n * columns * b}
+        if b > 1:  # else the kernel is decomposed already
+            work["eigen"] = EIGEN_WORK * n**3
+        work["thin"] = n_fits * n * n * columns * b
         detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
     return [PlanStep("label issues", detail, n_bytes, work)]

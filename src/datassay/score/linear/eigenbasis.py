@@ -161,7 +161,7 @@ class Eigenbasis:
         eigenvalues: ℓ, [p], ascending, null ones exactly 0.
         metric: [p]: ℓ (dual) or 1 (primal).
         val: Θ(X_val, X)Q or Φ_val V, [m, b, p]; None without validation samples.
-        is_complete: whether the rows are a whole orthonormal basis (dual).
+        complete: whether the rows are a whole orthonormal basis (dual).
         products: precision of the products over all samples.
         engine: where passes over the rows are computed.
     """
@@ -170,7 +170,7 @@ class Eigenbasis:
     eigenvalues: Float[Tensor, " p"]
     metric: Float[Tensor, " p"]
     val: Float[Tensor, "m b p"] | FeatureRows | None
-    is_complete: bool
+    complete: bool
     products: Products = "float64"
     engine: Engine = IN_PROCESS
 
@@ -245,7 +245,7 @@ class Eigenbasis:
     def squared_weights(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
         """Return ‖Δw‖² of coordinates W, summed over columns."""
         scaled = w
-        if self.is_complete:  # else the metric is 1
+        if self.complete:  # else the metric is 1
             scaled = self.metric.sqrt()[:, None, None] * w
         return torch.linalg.vector_norm(scaled, dim=(0, 2)).square()
 

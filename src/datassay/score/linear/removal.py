@@ -211,7 +211,7 @@ def held_out_residuals(
     residual = _multiply_columns(blocks.rows, fits) + fits.base * blocks.residual  # of the fit
     size = blocks.residual.shape[1]
     poles = shifts[:, None] + basis.eigenvalues
-    if size > poles.shape[1] and not basis.is_complete and not shifts.is_complex():
+    if size > poles.shape[1] and not basis.complete and not shifts.is_complex():
         # The smaller system, of features (metric 1): v = r + Z (C + s − ZᵀZ)⁻¹ Zᵀ r (Woodbury).
         system = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
         return residual + blocks.rows @ solve_each(system, blocks.rows.mT @ residual)
@@ -224,7 +224,7 @@ def held_out_residuals(
 def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
     """Return the fits to all samples under each penalty; `projected` is Zᵀ (Y − f₀)."""
     poles = shifts[:, None] + basis.eigenvalues  # [q, p]
-    if basis.is_complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
+    if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
         remain = shifts[:, None] / poles
         base = 0.0
     else:
@@ -279,7 +279,7 @@ def _minimum_norm_residuals(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex
     h, directions = torch.linalg.eigh(hat)
     is_alone = h > 1 - SPANNED_ALONE
     scaled = basis.metric[:, None] * blocks.projected
-    if basis.is_complete:
+    if basis.complete:
         in_null_modes = torch.where(ell > 0, 0.0, 1.0)[:, None].mul(blocks.projected)
         unfitted = rows @ in_null_modes
     else:
