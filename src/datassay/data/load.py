@@ -237,10 +237,10 @@ def _add_val_table(source: Source, val: Any, choices: Choices) -> Source:
     ids = next((name for name, role in read_as.items() if role == "ids"), None)
     texts = tuple(name for name, role in read_as.items() if role == "text")
     keep = tuple(name for name in features if name in read_as)
-    forms = {c.name: c.form for c in source.columns}
+    earlier = {c.name: c for c in source.columns}
     left_out = tuple(name for name, role in read_as.items() if role == "left out")
     choices = replace(choices, target=target, keep=keep, text=texts, categorical=(), drop=left_out)
-    choices = replace(choices, ids=choices.ids or ids, finds_ids=False, forms=forms)
+    choices = replace(choices, ids=choices.ids or ids, finds_ids=False, earlier=earlier)
     val_source = table_source(table, str(path), choices)
     val_part = val_source.train
     warnings = tuple(f"val: {text}" for text in val_source.warnings)

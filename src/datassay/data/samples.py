@@ -35,6 +35,7 @@ class Column:
     treatment: str = ""  # what became of it in x, in words
     note: str = ""  # why it was left out, or what is not as usual
     form: str = ""  # of strings that are dates or numbers, how they are written
+    missing_code: float | None = None  # the number that stands for a missing one, such as -999
     tells_target: bool = False  # whether it predicts the target almost alone, or with one other
 
 

@@ -218,13 +218,17 @@ def _read_columns(table: pa.Table, name: str, choices: Choices) -> dict[str, Rea
 
 
 def _describe_reading(read: dict[str, ReadColumn]) -> tuple[str, ...]:
-    """Return a line on strings that are numbers or dates, nearly are, and on columns left out."""
+    """Return a line on strings read as numbers, codes as missing, and columns left out; or none."""
     as_values = "Strings are read as numbers or dates"
-    texts: dict[str, list[str]] = {as_values: [], "Not so read": [], "Left out": []}
+    as_missing = "Read as missing, as it lies far from the other numbers (not so with keep)"
+    heads = (as_values, as_missing, "Not so read", "Left out")
+    texts: dict[str, list[str]] = {head: [] for head in heads}
     for name, column in read.items():
         head = as_values
         if column.values is None:
             head = "Not so read"
+        if column.column.missing_code is not None:
+            head = as_missing
         if column.column.read_as == "left out":
             head = "Left out"
         if column.warning:
