@@ -202,7 +202,8 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
         shift_labels: Any = getattr(model, "prepare_decoder_input_ids_from_labels", None)
         if shift_labels is not None and "decoder_input_ids" not in inputs:  # encoder and decoder
             inputs["decoder_input_ids"] = shift_labels(labels=tokens_of(batch))
-        if "input_ids" in inputs and _requires(model, "attention_mask"):
+        mask = signature(model.forward).parameters.get("attention_mask")
+        if "input_ids" in inputs and mask is not None and mask.default is Parameter.empty:
             inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
         outcome = model(**inputs)
     else:
@@ -223,12 +224,6 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
     if outcome.ndim == 1:
         return outcome[:, None]
     return outcome
-
-
-def _requires(model: nn.Module, name: str) -> bool:
-    """Return whether the network cannot be called without an argument of this name."""
-    parameter = signature(model.forward).parameters.get(name)
-    return parameter is not None and parameter.default is Parameter.empty
 
 
 def targets_of(batch: Any) -> Tensor | None:

@@ -283,7 +283,9 @@ def _find_candidates(
         nearest = _find_nearest(x)
     for column in train.columns:
         name = column.name
-        is_other = _find_other_columns(train, column.name)  # columns of x
+        # Columns of x that were not made from this one.
+        of_it = (f"{name}=", f"{name} ")
+        is_other = np.array([f != name and not f.startswith(of_it) for f in train.feature_names])
         if column.read_as == "date" and f"{name} days" in train.feature_names:
             days = train.x[:, train.feature_names.index(f"{name} days")]
             yield name, "time", time_blocks(days), np.nan
@@ -359,9 +361,3 @@ def _encode_groups(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | 
     if FEWEST_GROUPS <= n_groups <= len(codes) / ROWS_EACH:
         return codes
     return None
-
-
-def _find_other_columns(train: SampleSet, name: str) -> np.ndarray:
-    """Return which columns of x were not made from the column `name`."""
-    prefixes = (f"{name}=", f"{name} ")
-    return np.array([f != name and not f.startswith(prefixes) for f in train.feature_names])

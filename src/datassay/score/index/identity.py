@@ -121,7 +121,8 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
     versions: list[str] = []
     code: list[str] = []
     for change in differences(dict(stored.get(CODE) or {}), dict(current.get(CODE) or {})):
-        if _is_version(manifest[CODE].get(_changed_entry(change))):
+        entry = manifest[CODE].get(_changed_entry(change))
+        if isinstance(entry, str) and "." in entry and len(entry) != DIGITS:  # no digest: a version
             versions.append(change)
         else:
             code.append(change)
@@ -142,11 +143,6 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
 def _changed_entry(change: str) -> str:
     """Return the name of the entry that a line of `differences`, "name (...)", is about."""
     return change.partition(" (")[0]
-
-
-def _is_version(entry: object) -> bool:
-    """Return whether an entry of the code's fingerprint is a version, not a digest."""
-    return isinstance(entry, str) and "." in entry and len(entry) != DIGITS
 
 
 def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:

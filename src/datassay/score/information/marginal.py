@@ -130,10 +130,12 @@ def marginal_information(
         replaced, _ = _fit_weights(run_j, rows[torch.from_numpy(idx)])
         shifts[:, j] = _scale(replaced[:-1] - w, queries, sigma)
         progress("another sample in place of each", j + 1, len(fresh_idx))
-    information, error = _estimate_divergence(shifts, draws, seed)
+    # KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)) of shifts u, mean over m, by each draw.
+    noise = torch.from_numpy(np.random.default_rng(seed).standard_normal((draws, shifts.shape[3])))
+    estimates = torch.stack([_draw_divergences(u.transpose(0, 1), noise) for u in shifts])
     return MarginalInformation(
-        information=information,
-        standard_error=error,
+        information=estimates.mean(1).numpy(),
+        standard_error=(estimates.std(1) / math.sqrt(draws)).numpy(),
         replaced=shifts.square().sum(3).mean((1, 2)).numpy() / 2,
         left_out=_scale(w_without - w, queries, sigma).square().sum(2).mean(1).numpy() / 2,
         ids=lin.ids[train_idx],
@@ -202,15 +204,6 @@ def _scale(
     if queries is None:
         return change.flatten(1)[:, None] / sigma
     return torch.einsum("mbp,npc->nmbc", queries, change).flatten(2) / sigma
-
-
-def _estimate_divergence(
-    shifts: Float[Tensor, "n q m k"], draws: int, seed: int
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Return KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)) of shifts u, mean over m, and its standard error."""
-    noise = torch.from_numpy(np.random.default_rng(seed).standard_normal((draws, shifts.shape[3])))
-    estimates = torch.stack([_draw_divergences(u.transpose(0, 1), noise) for u in shifts])
-    return estimates.mean(1).numpy(), (estimates.std(1) / math.sqrt(draws)).numpy()
 
 
 def _draw_divergences(

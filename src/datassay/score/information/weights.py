@@ -91,12 +91,10 @@ class GaussianNoise:
         return (directions @ changes).square().sum(0)
 
 
-def gaussian_noise(
-    covariance: Float[Tensor, "p p"], null_fraction: float = NULL_FRACTION
-) -> GaussianNoise:
+def gaussian_noise(covariance: Float[Tensor, "p p"]) -> GaussianNoise:
     """Return the Gaussian of a covariance, whose null directions are left out."""
     eigenvalues, directions = torch.linalg.eigh(covariance)
-    threshold = null_fraction * float(eigenvalues[-1])
+    threshold = NULL_FRACTION * float(eigenvalues[-1])
     if not threshold > 0:
         raise SettingError(
             "the smoothing covariance must not be 0, or every change would inform without limit; "
