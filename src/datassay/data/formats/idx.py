@@ -168,7 +168,7 @@ def _give_back(folder: Path, task: Task | None, may_link: bool) -> Original:
             (target / file.name).write_bytes(content)
         return ids_after(ids, keep, is_numbered=True)
 
-    return Original(ids, y, names, True, "", write)
+    return Original(ids, y, names, is_numbered=True, file="", write=write)
 
 
 FORMAT = Format(

@@ -209,7 +209,7 @@ def _give_back(folder: Path, task: str | None, may_link: bool) -> Original:
                 hand_on(folder / file, target / destination, may_link=may_link)
         return compact(as_arrow(np.array([destinations[i] for i in ids[keep]], object), "ids"))
 
-    return Original(ids, y, classes, False, "", write)
+    return Original(ids, y, classes, is_numbered=False, file="", write=write)
 
 
 def _new_paths(

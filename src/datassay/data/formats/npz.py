@@ -179,7 +179,7 @@ def original_builtin(name: str) -> Original:
         np.savez(folder / f"{name}.npz", **arrays)
         return ids[keep]
 
-    return Original(ids, y, names, False, f"{name}.npz", write)
+    return Original(ids, y, names, is_numbered=False, file=f"{name}.npz", write=write)
 
 
 def _as_stored(

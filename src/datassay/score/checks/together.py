@@ -167,9 +167,8 @@ def _estimate_cost(
     by_rows = scores(train, issues.held_out)
     cost = None
     is_sampled = _sample_groups(groups)
-    for penalties in penalty_sets:
-        if is_sampled is None:
-            break
+    tests = [] if is_sampled is None else penalty_sets
+    for penalties in tests:
         fit = ridge_fit(lin, silent, groups, penalties, is_scored=is_sampled)
         loss = (by_rows - scores(train, fit.held_out.numpy()))[None, is_sampled]
         group_loss = sum_by_group([loss], [groups[is_sampled]])[0][0]

@@ -308,7 +308,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
         val = None
         if val_kernel is not None:
             val = (val_kernel @ vectors).reshape(-1, b, len(vectors))
-        return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
+        return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, complete=True)
     assert lin.features is not None
     products = lin.form.products.precision
     memory = lin.form.products.memory
@@ -320,7 +320,9 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     if lin.val_features is not None:
         val = FeatureRows(lin.val_features, vectors, b, products, memory, device)
     metric = torch.ones_like(eigenvalues)
-    return Eigenbasis(rows, eigenvalues, metric, val, False, products, lin.engine)
+    return Eigenbasis(
+        rows, eigenvalues, metric, val, complete=False, products=products, engine=lin.engine
+    )
 
 
 def _eigh(

@@ -45,7 +45,9 @@ def nearest_approximate(
     index = _inverted_file(rows, probes or PROBES)
     recall = math.nan
     if probes is None and k > 1:
-        sampled = np.random.default_rng(0).choice(len(x), min(len(x), RECALL_QUERIES), False)
+        sampled = np.random.default_rng(0).choice(
+            len(x), min(len(x), RECALL_QUERIES), replace=False
+        )
         queries = torch.from_numpy(sampled)
         exact = nearest_exact(x, queries, k)
         recall = _recall(_search(index, rows, x, queries, k), exact)
@@ -320,6 +322,7 @@ class _Products:
 
     def _minima(self) -> Tensor:
         """Return the smallest product of each row with each group, [rows, n_groups]."""
+        # Products of two rows are the same either way: a tile serves its rows and its columns.
         side = self.group * max(1, TILE // self.group)
         minima = self.rows.new_empty(len(self.rows), self.n_groups)
         tiles = torch.arange(len(self.rows)).split(side)

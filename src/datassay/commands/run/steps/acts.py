@@ -152,8 +152,12 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         if LEAST_NEW <= len(new_rows) < len(val):
             lin = lin.judged_on(new_rows)
             val = val.subset(new_rows)
-        fields = train, val, lin, issues, information, _penalty(lin, issues), None
-        return [Part(*fields, learner(train, 0), copies=copies)]
+        return [
+            Part(
+                train, val, lin, issues, information, penalty=_penalty(lin, issues), noise=None,
+                learner=learner(train, 0), copies=copies,
+            )
+        ]  # fmt: skip
     noise = None
     if noise_models:
         noise = noise_models[0].transition

@@ -125,9 +125,11 @@ def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:
         return None
     n = len(context.train)
     store = options["store"]
+    lr = loo.run.step  # of the sum of losses
+    if options["reduction"] != "sum":
+        lr *= n
     retrained = retrain(
-        model, context.train, context.val,
-        lr=loo.run.step * (1 if options["reduction"] == "sum" else n), steps=loo.run.steps,
+        model, context.train, context.val, lr=lr, steps=loo.run.steps,
         weight_decay=options["weight_decay"], reduction=options["reduction"], loss="mse",
         removed=np.sort(np.random.default_rng(context.seed).permutation(n)[: options["check"]]),
         store=inside(store, WITHOUT_ONE) if store is not None and is_local(store) else None,
