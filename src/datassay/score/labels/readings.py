@@ -95,8 +95,7 @@ def weigh_readings(
     counts = labels.bincount(minlength=k).double()
     baseline = float((counts * (counts.clamp_min(1) / n).log()).sum())  # nats, of their shares
     if noiseless_fit.log_likelihood - baseline < min(LEAST_SKILL, -LEAST_PART * baseline):
-        p_wrong = torch.zeros(n, dtype=torch.float64)
-        return Belief(is_predicted=False, p_wrong=p_wrong, p_noiseless=1.0, least_share=0.0)
+        return Belief(False, torch.zeros(n, dtype=torch.float64), 1.0, 0.0)
     uniform_fits = [fit for fit in noisy_fits if fit.form == "one rate"]
     if uniform_fits and n <= MOST_SAMPLES:
         largest = RATE_LIMIT * (k - 1) / k
@@ -141,12 +140,7 @@ def weigh_readings(
     p_wrong_by_fit = torch.stack(p_wrong)
     least_share = _bound_share(weight, p_wrong_by_fit[:, is_open].mean(1))
     p_noiseless = float(weight[:n_noiseless].sum())
-    return Belief(
-        is_predicted=True,
-        p_wrong=weight @ p_wrong_by_fit,
-        p_noiseless=p_noiseless,
-        least_share=least_share,
-    )
+    return Belief(True, weight @ p_wrong_by_fit, p_noiseless, least_share)
 
 
 def is_seen(fit: NoiseFit, noiseless_fit: NoiseFit, uniform_fits: Sequence[NoiseFit]) -> bool:

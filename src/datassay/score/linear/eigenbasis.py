@@ -320,9 +320,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     if lin.val_features is not None:
         val = FeatureRows(lin.val_features, vectors, b, products, memory, device)
     metric = torch.ones_like(eigenvalues)
-    return Eigenbasis(
-        rows, eigenvalues, metric, val, complete=False, products=products, engine=lin.engine
-    )
+    return Eigenbasis(rows, eigenvalues, metric, val, False, products, lin.engine)
 
 
 def _eigh(
