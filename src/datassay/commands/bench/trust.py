@@ -169,7 +169,7 @@ def page(findings: TrustFindings) -> Page:
             outcome = _rank_scores(check, question)[0]["verdict"]
             cards[name] = SEVERITIES[outcome], outcome, answer(check, question)
             headlines.append(headline(check, question))
-        blocks[name] = _correlation_figure(group, question == PREDICTIONS)
+        blocks[name] = _correlation_figure(group, has_ceiling=question == PREDICTIONS)
         blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, group), in_terminal=True)
     template_values = {
         "heads": headlines,

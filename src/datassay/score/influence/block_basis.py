@@ -203,7 +203,7 @@ def fit_bases(
         if basis.unturned is not None:
             basis.eigenvalues *= basis.unturned.to(basis.eigenvalues)
     hessians = {b.name: sums.pop((b.name, GRAM)).div_(n) for b in blocks if (b.name, GRAM) in sums}
-    if training is not None:
+    if training is not None:  # what it has left to learn counts as a decay of all blocks alike
         added = training.solve(_decrement_terms(training.gradients, bases, hessians, penalty_of))
         penalty_of = {name: Penalty(p.share, p.decay + added) for name, p in penalty_of.items()}
     for name, basis in bases.items():

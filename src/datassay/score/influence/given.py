@@ -41,7 +41,8 @@ def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read,
 def coding_of(model: nn.Module, loss: Any) -> Coding:
     """Return what decides how labels are coded: the network's outputs, and its loss."""
     kind, ignored = label_rules(loss)
-    return Coding(output_shape(model), kind == "values", kind == "own", ignored=ignored)
+    is_own = kind == "own"
+    return Coding(output_shape(model), kind == "values", is_own=is_own, ignored=ignored)
 
 
 def query_set(

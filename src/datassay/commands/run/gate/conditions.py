@@ -67,7 +67,8 @@ def read_condition(words: str) -> Condition:
     limit = Fraction(number or 0) / (100 if percent else 1)
     if percent and limit > 1:
         raise SettingError(f"fail_on must have a share of at most 100 %; got {words!r}.")
-    return Condition(words.strip(), name, limit, bool(percent), sign == ">=")
+    is_share = bool(percent)
+    return Condition(words.strip(), name, limit, is_share, fails_at_limit=sign == ">=")
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
