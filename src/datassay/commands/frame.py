@@ -114,6 +114,19 @@ def type_command(facts: Mapping[str, str], command: str, *options: str) -> str:
     return shlex.join(["datassay", command, words[2], *inputs, *options])
 
 
+def retype(facts: Mapping[str, str], option: str, value: object) -> str:
+    """Return the command of these facts with another value of an option, and no --out; "" if none.
+
+    The option is added where the command does not have it.
+    """
+    words = split_words(facts.get("Command", ""))
+    for name in ("--out", option):
+        if name in words:
+            k = words.index(name)
+            del words[k : k + 2]
+    return shlex.join([*words, option, str(value)]) if len(words) > 1 else ""
+
+
 def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **opts: Any) -> Table:
     """Return a table of a page; the first cell of each row is its heading."""
     lines = tuple(Row(heading, tuple(cells)) for heading, *cells in rows)

@@ -81,9 +81,14 @@ def test_laws_are_named_by_what_varies():
               {"a": (-6.0, -4.0), "b": (1.5, 2.5)}, 0.95, (0.5, 0.9), (2.0, 4.0), 0.9)  # fmt: skip
     tiny = {"teachers": 2, "students": 2, "depth": 0, "max_samples": 4}
     base = run_teachers(TeacherSettings((2, 3, 4), **tiny))
-    page = render(teacher_page(replace(base, laws=(law,))))
-    assert "N = −5.0 + 2.0·d, R² 0.950" in page
-    assert "grow linearly with the inputs" in page
+    page = teacher_page(replace(base, laws=(law,)))
+    assert page.verdict == "About 2.0 more samples for each added input (90 % interval 1.5 to 2.5)."
+    better = replace(law, kind="log", coef={"a": 0.0, "b": 4.0}, r_squared=0.97)
+    typed = {**base.facts, "Command": "datassay complexity --inputs 2:4 --teachers 2 --out t"}
+    page = teacher_page(replace(base, laws=(better, law), facts=typed))
+    assert "3 sizes cannot tell a straight line from a logarithm" in page.verdict
+    assert page.commands == ("datassay complexity --teachers 2 --inputs 2:8",)
+    assert "At d = 8 the laws part" in render(page)
     assert write_law(law) == "N = −5.0 + 2.0·d"
     both = run_teachers(TeacherSettings((2, 3), (2, 3), **tiny))
     assert both.varied == "d·log m"

@@ -189,6 +189,7 @@ def plan_lines(
     train: SampleSet, val: SampleSet | None, settings: ExplainSettings
 ) -> list[RenderableType]:
     """Return what `run` would compute: a table, the largest blocks of many, and sentences."""
+    start_seconds = time.process_time()  # of the program and of reading, which a run takes too
     settings = replace(settings, model=full_name(settings.model, train))
     models = networks(settings.model, settings.weights, train, settings.seed)
     loss = loss_of(settings.loss, train)
@@ -204,7 +205,8 @@ def plan_lines(
         *table,
         f"{count(plan.n_queries, 'query', 'queries')} by {plan.n_samples:,} training samples, "
         f"{count(plan.n_models, 'network')}: {plan.passes:,} passes of a sample.",
-        f"About {plan.seconds:.0f} s; {plan.peak_bytes / 1e9:.2f} GB besides the program, which "
+        f"About {start_seconds + plan.seconds:.0f} s, {start_seconds:.0f} s of them to start and "
+        f"to read the data; {plan.peak_bytes / 1e9:.2f} GB besides the program, which "
         f"{fits} in the {plan.free_bytes / 1e9:.1f} GB free. Nothing was run.",
         *([] if settings.weights else [INITIAL.format("")]),
     ]
