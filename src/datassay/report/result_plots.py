@@ -1,5 +1,7 @@
 """What `plot()` of a result draws, and the page of a run."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING
@@ -43,7 +45,7 @@ WIDE = 100.0  # largest over smallest value beyond which an axis is logarithmic
 
 
 @singledispatch
-def figure_of(result: Plotted) -> "Figure":
+def figure_of(result: Plotted) -> Figure:
     """Draw how the result's first column of floats is spread over the rows."""
     if isinstance(result, Tabular):
         table = result.to_table()
@@ -68,7 +70,7 @@ def figure_of(result: Plotted) -> "Figure":
 
 
 @figure_of.register(ActionTable)
-def acts_figure(table: ActionTable) -> "Figure":
+def acts_figure(table: ActionTable) -> Figure:
     """Draw each action's gain and interval below its name; the widest may exceed the axis."""
     actions = [action for action in table.actions if action.is_measured][::-1]
     scale = 1
@@ -116,7 +118,7 @@ def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
 
 
 @figure_of.register(LabelIssues)
-def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = None) -> "Figure":
+def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = None) -> Figure:
     """Draw label issue scores, as log odds, split by known truth or else by suspicion."""
     score = np.clip(issues.score, *_drawn_range(issues))
     is_odds = issues.posterior is not None
@@ -160,7 +162,7 @@ def _drawn_range(issues: LabelIssues) -> tuple[float, float]:
 
 
 @figure_of.register(LearningCurve)
-def modes_figure(curve: LearningCurve) -> "Figure":
+def modes_figure(curve: LearningCurve) -> Figure:
     """Draw the predicted share of the residual that remains, by band of modes and in all."""
     hover = "step %{x:.3g}: %{y:.1%} left"
     titles = "training steps", "share of squared residual left"
@@ -173,7 +175,7 @@ def modes_figure(curve: LearningCurve) -> "Figure":
 
 
 @figure_of.register(RemovalCurve)
-def removal_figure(curve: RemovalCurve) -> "Figure":
+def removal_figure(curve: RemovalCurve) -> Figure:
     """Draw retrained networks' score by fraction removed; bars: one deviation over seeds."""
     figure = chart(
         "training samples removed, %", f"validation {curve.metric}", height=440, showlegend=True

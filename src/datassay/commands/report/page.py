@@ -1,5 +1,7 @@
 """The page and files of a comparison of runs; its text stands in `report/text/`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -151,7 +153,7 @@ def _sample_table(
     return Table(name, ("id", "label", *figures, *ranks), tuple(rows))
 
 
-def agreement_figure(agreement: Stability) -> "Figure":
+def agreement_figure(agreement: Stability) -> Figure:
     """Plot rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
     names = agreement.names
     positions = list(range(len(agreement.names)))

@@ -53,10 +53,7 @@ class Verdict:
 
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
-    """Return what a run's page and terminal say first; see `Verdict`.
-
-    `out` is the folder that commands to type name, "" that of the run's own command.
-    """
+    """Return what a run's page and terminal say first; out: folder that its commands name."""
     labels = label_verdict(findings)
     typed = Typed(findings, out)
     measured = tuple(action for action in _list_actions(findings) if action.how == RETRAINED)

@@ -146,13 +146,9 @@ class Session:
             return {"count": len(decisions)}
 
     def remaining(self) -> dict[str, Any]:
-        """Return what the page shows after decisions, by name.
-
-        wrong, suggested: columns of the listing, by what was learnt.
-        order: rows to review, open ones first. learned: decisions that the order knows.
-        finds: suspect rows that the run's own list lacks.
-        sentence, outcome, enough: how many errors remain, and whether one can stop.
-        """
+        """Return what decisions change on the page, by name: columns, order, and what remains."""
+        # order: rows, open ones first; learned: decisions that it knows. finds: suspect rows that
+        # the run's own list lacks. enough: whether one can stop.
         with self._lock:
             decisions = dict(self._decisions)
         reviewed = self.reviewed

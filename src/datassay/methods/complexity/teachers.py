@@ -3,6 +3,8 @@
 `text/teachers.md.j2` says what the page says.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from dataclasses import asdict
@@ -76,8 +78,8 @@ class TeacherFindings(Findings):
         if law is None or self.laws[0] is law or self.varied == "d·log m":
             return None
         ours = float(law.n_samples(self.reach)[0])
-        best = float(self.laws[0].n_samples(self.reach)[0])
-        if abs(ours - best) <= PARTED * best:
+        needed = float(self.laws[0].n_samples(self.reach)[0])
+        if abs(ours - needed) <= PARTED * needed:
             return None
         return self.laws[0]
 
@@ -195,7 +197,7 @@ def _size_row(size: SampleComplexity) -> tuple[str, ...]:
     return str(size.n_inputs), str(size.width), median, spread, lost
 
 
-def _complexity_figure(findings: TeacherFindings) -> "Figure":
+def _complexity_figure(findings: TeacherFindings) -> Figure:
     """Plot N of each teacher, the medians and the fitted law (S3 Figs 2.8 to 2.10)."""
     x = findings.x
     n_opt = findings.table.n_opt
