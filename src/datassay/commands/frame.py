@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from datassay.commands.inputs import DataInputs
 from datassay.data.samples import SampleSet
-from datassay.report.advice import most_urgent_first
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
 from datassay.report.page import Card, Gallery, Page, Row, Table
@@ -62,13 +61,12 @@ def compose_page(
     files: Mapping[str, str],
     *,
     ids: Mapping[str, tuple[str, ...]] | None = None,
-    urgent_first: bool = False,
 ) -> Page:
     """Return the page of findings: its filled template under the facts and warnings."""
     samples = None
     if isinstance(findings, SampleFindings):
         samples = findings.samples
-    page = compose(
+    return compose(
         template,
         blocks,
         {"findings": findings, "typed": partial(type_command, findings.facts), **numbers},
@@ -78,9 +76,6 @@ def compose_page(
         files=files,
         columns=samples.columns if samples else (),
     )
-    if urgent_first:
-        return replace(page, advice=most_urgent_first(page.advice))
-    return page
 
 
 def split_words(command: str) -> list[str]:

@@ -139,7 +139,7 @@ def run(
     if opened is None:
         _warn_if_long(models, train, val, settings)
         attribution = influence(
-            models, train, val, loss=loss, measure=measure, damping=settings.damping,
+            models, train, val, loss=loss, measure=measure,
             progress=progress, **_options(settings),
         )  # fmt: skip
     else:
@@ -181,7 +181,7 @@ def run(
 
 def _options(settings: ExplainSettings) -> dict[str, Any]:
     """Return the arguments that `influence` and its plan share, but for the loss."""
-    names = ("curvature", "parameters", "top", "precision", "device", "seed")
+    names = ("curvature", "damping", "parameters", "top", "precision", "device", "seed")
     return {name: getattr(settings, name) for name in names}
 
 

@@ -78,8 +78,8 @@ class TeacherFindings(Findings):
         if law is None or self.laws[0] is law or self.varied == "d·log m":
             return None
         ours = float(law.n_samples(self.reach)[0])
-        needed = float(self.laws[0].n_samples(self.reach)[0])
-        if abs(ours - needed) <= PARTED * needed:
+        theirs = float(self.laws[0].n_samples(self.reach)[0])
+        if abs(ours - theirs) <= PARTED * theirs:
             return None
         return self.laws[0]
 
@@ -168,7 +168,7 @@ def page(findings: TeacherFindings) -> Page:
         "sizes": by_size,
         "laws": table("Laws", columns, laws),
     }
-    return compose_page(TEMPLATE, findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
 
 def _wider_range(findings: TeacherFindings) -> str:

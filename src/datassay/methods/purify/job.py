@@ -116,7 +116,7 @@ def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
     return columns
 
 
-def standard_error(findings: PurifyFindings, score: float) -> float:
+def _standard_error(findings: PurifyFindings, score: float) -> float:
     """Return the standard error of a validation accuracy; inf for R², whose error is unknown."""
     if not findings.samples.is_classification:
         return math.inf
@@ -136,7 +136,7 @@ def _validation_change(findings: PurifyFindings, purification: Purification) -> 
     """Return the change of the validation score from all samples to a purification's stop."""
     scores = purification.trace.validation
     gain = float(scores[purification.steps] - scores[0])
-    return interval(gain, standard_error(findings, float(scores[0])))
+    return interval(gain, _standard_error(findings, float(scores[0])))
 
 
 def changes(findings: PurifyFindings) -> list[tuple[str, Interval]]:

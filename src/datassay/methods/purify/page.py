@@ -24,7 +24,6 @@ from datassay.methods.purify.job import (
     change,
     changes,
     foreign,
-    standard_error,
 )
 from datassay.methods.purify.loop import Purification
 from datassay.methods.purify.stopping import SMOOTHED
@@ -76,7 +75,6 @@ def page(findings: PurifyFindings) -> Page:
         if len(n_removed) > 1
         else 0.0,
         "worst": None,
-        "contest": _contest(findings),
         "batch": int(n_removed[1]) if len(n_removed) > 1 else max(1, len(samples) // 100),
         # The threshold is log 2K of linear models, log 4K of networks (`held_out_threshold`).
         "times": 2 if ours.threshold < math.log(3 * max(1, samples.n_classes)) else 4,
@@ -110,28 +108,6 @@ def page(findings: PurifyFindings) -> Page:
         blocks["classes"], numbers["worst"] = _classes(findings)
     ids = tuple(str(i) for i in ours.ids[ours.removed[:N_CHECK_FIRST]])
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES, ids={"foreign samples": ids})
-
-
-def _contest(findings: PurifyFindings) -> dict[str, object] | None:
-    """Compare our order of removal with plain loss, at their stops; None without a baseline."""
-    ours = findings.purification
-    baseline = findings.baseline
-    val = findings.validation
-    if baseline is None:
-        return None
-    curve = "validation"
-    if findings.majority:
-        curve = "test"
-    our_score, their_score = (float(getattr(p.trace, curve)[p.steps]) for p in (ours, baseline))
-    error = standard_error(findings, their_score)
-    if findings.majority:
-        assert val.source is not None
-        error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))
-    return {
-        "ours": our_score,
-        "theirs": their_score,
-        "verdict": interval(our_score - their_score, error).verdict,
-    }
 
 
 def _stops_table(findings: PurifyFindings) -> Table:

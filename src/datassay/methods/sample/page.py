@@ -60,7 +60,7 @@ def page(findings: SamplingFindings) -> Page:
         rows = [_error_row(verdict) for verdict in (largest, mean)]
         columns = ("error", "uniform", "Taylor-based", "change")
         blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
-    return compose_page(TEMPLATE, findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
 
 def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
