@@ -154,7 +154,7 @@ def collect(
             matrices["features"] = stored.features("train")
             matrices["val_features"] = stored.features("val")
         else:
-            matrices |= _kernel_or_features(blocks, n, form, val is not None)
+            matrices |= _kernel_or_features(blocks, n, form, with_val=val is not None)
     notes += probability_warning(f0[:n], train.is_classification)
     notes += check_initial_fit(
         f0[:n],

@@ -139,14 +139,14 @@ def sample_table(
     scores: Mapping[str, Any],
     further_columns: Mapping[str, Any] | None = None,
     *,
-    truth: bool = True,
+    with_truth: bool = True,
 ) -> pa.Table:
     """Return a table with a row per sample, its label between `scores` and `further_columns`."""
     columns = {"id": column(samples.ids), **scores, "label": column(samples.y)}
     if samples.is_classification:
         columns["class_name"] = labels(samples, samples.y)
     columns |= further_columns or {}
-    if truth and samples.true_y is not None:
+    if with_truth and samples.true_y is not None:
         columns["true_label"] = labels(samples, samples.true_y)
     if samples.source is not None:
         columns["source"] = column(samples.source)

@@ -159,9 +159,6 @@ def _footer(page: Page) -> dict[str, object]:
 
 
 def _read_template(name: str) -> str:
-    return _unify_line_ends((TEMPLATES / name).read_text(encoding="utf-8"))
-
-
-def _unify_line_ends(text: str) -> str:
-    """Replace all line ends by line feeds, as a browser does before it hashes a text."""
+    """Return a template's text; line ends are line feeds, as in what a browser hashes."""
+    text = (TEMPLATES / name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")

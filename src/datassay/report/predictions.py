@@ -139,7 +139,10 @@ def _query(predictions: Predictions, i: int) -> dict[str, object]:
 
 
 def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
-    """Return (name, value as text, share of a full bar); only the largest where there are many."""
+    """Return a row per output: name, value as text, bar length over the longest one's.
+
+    Of many outputs the N_OUTPUTS largest, in falling order. A single number has none.
+    """
     if len(names) == 2 and len(outputs) == 1:  # targets 0 and 1
         outputs = np.array([1 - outputs[0], outputs[0]])
     elif len(outputs) == 1:  # the prediction itself

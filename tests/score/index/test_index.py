@@ -125,7 +125,7 @@ def test_the_best_of_groups_are_the_best_of_all(b):
     effect = torch.randperm(3 * b, generator=torch.Generator().manual_seed(b)).view(3, b).float()
     for keep in {1, min(b, 7)}:
         for largest in (True, False):
-            values, index = search._topk(effect, keep, largest=largest)
+            values, index = search._topk(effect, keep, keeps_largest=largest)
             assert values.equal(effect.topk(keep, 1, largest=largest).values)
             assert effect.gather(1, index).equal(values)
 
@@ -257,7 +257,7 @@ def test_bits_are_the_same_whatever_the_batch(tmp_path, n_bytes):
             bytes_per_sample=n_bytes, precision="float64",
         )  # fmt: skip
         (chunk,) = ix.segments[0].store.chunks
-        rows.append(ix.segments[0].rows(chunk, hold=False)[0])
+        rows.append(ix.segments[0].rows(chunk, holds=False)[0])
     assert (rows[0] == rows[1]).all() and (rows[0] == rows[2]).all()
 
 

@@ -1,7 +1,5 @@
 """Batches of samples that can be read again and again, and a model's outputs for one."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, signature
@@ -32,10 +30,10 @@ class Batches:
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
     ids: np.ndarray | None  # [n]; None: counted or read on the way
     n: int | None  # None: unknown before the first pass
-    subset: Callable[[Sequence[int]], Batches] | None = None  # the samples at these positions
+    subset: "Callable[[Sequence[int]], Batches] | None" = None  # the samples at these positions
     weights: Float[np.ndarray, " n"] | None = None  # in the mean loss, 1 on average; None: all 1
     warnings: tuple[str, ...] = ()
-    streamed: bool = False  # all samples must be held in memory to take some by position
+    is_streamed: bool = False  # all samples must be held in memory to take some by position
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield (ids, batch); positions stand for ids that neither has."""
@@ -222,8 +220,10 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
         shift_labels: Any = getattr(model, "prepare_decoder_input_ids_from_labels", None)
         if shift_labels is not None and "decoder_input_ids" not in inputs:  # encoder and decoder
             inputs["decoder_input_ids"] = shift_labels(labels=tokens_of(batch))
-        if "input_ids" in inputs and _requires(model, "attention_mask"):
-            inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
+        if "input_ids" in inputs:
+            mask = signature(model.forward).parameters.get("attention_mask")
+            if mask is not None and mask.default is Parameter.empty:
+                inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
         with keep_activations():
             outcome = model(**inputs)
     else:
@@ -260,12 +260,6 @@ def failure_message(model: nn.Module, batch: Any, error: str) -> str:
         f"the model and loss must run on the batches given; that raised {error} {check} what the "
         f"loader gives, {precision}or pass loss=lambda model, batch: [b] losses."
     )
-
-
-def _requires(model: nn.Module, name: str) -> bool:
-    """Return whether the network cannot be called without an argument of this name."""
-    parameter = signature(model.forward).parameters.get(name)
-    return parameter is not None and parameter.default is Parameter.empty
 
 
 def targets_of(batch: Any) -> Tensor | None:

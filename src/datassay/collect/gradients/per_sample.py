@@ -223,14 +223,15 @@ class PerSample:
 
     def _find_unsuitable(self, probe: Any, values: Values) -> list[str]:
         """Return tensors whose factors are not the gradient: used elsewhere, or with other axes."""
-        # Adds what a sample's uses hold to `values_held`.
+        # Gradients of a whole batch are compared with plain autograd's of each sample. Layers that
+        # do not fit leave `blocks`. Adds what a sample's uses hold to `values_held`.
         unsuitable = []
         candidates = [block for block in self.blocks if block.layers]
         while True:
             try:
                 (weight,), (gradients,) = self._differentiate(values, probe, _ones)
                 break
-            except UnfitError as error:  # this layer directly, and again
+            except UnfitError as error:  # once more, without this layer
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
                 unsuitable += error.block.parameters
         gradients |= self._direct_gradients(values, probe, weight)

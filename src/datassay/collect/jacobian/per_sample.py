@@ -333,6 +333,7 @@ def vectorizable_layers(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..
 
 
 def _vectorising_error(running: list[str], error: str) -> str:
+    """Return the message; the last of the running layers is the one that failed."""
     layer = "one layer's backward pass"
     if running:
         layer = running[-1]

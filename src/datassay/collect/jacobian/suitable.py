@@ -270,13 +270,15 @@ def _check_matrix(output: object) -> Tensor:
 
 def check_apart(model: nn.Module, x: Tensor) -> None:
     """Raise ModelError where a network's output for a sample depends on others in the batch."""
-    # In one block: its end puts the generator back, and noise would look like none.
+    # Also of random outputs, as of dropout that is on. x: a few samples.
+    # Both forward passes are in one block: its end restores torch's random generator, and the
+    # second pass would repeat the first one's noise.
     with user_code(partial(_input_error, x)), torch.no_grad():
         separate = torch.cat([_check_matrix(model(x[i : i + 1].clone())) for i in range(len(x))])
         try:
             with user_code(str):
                 joint = model(x.clone())
-        except ModelError:  # it takes one sample at a time, which is all that is asked of it
+        except ModelError:  # it takes one sample at a time, which is enough
             return
     if joint.shape == separate.shape:
         change = float((joint - separate).abs().max() / separate.abs().max().clamp_min(1e-30))

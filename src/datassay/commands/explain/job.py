@@ -254,7 +254,7 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
 
 
 def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
-    """Return the network's outputs [n, k]; raise if it cannot run on the samples."""
+    """Return the network's outputs, float64 on the CPU; raise if it cannot run on the samples."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     takes_tokens = takes_integers(model, samples.x[:1])
     parts = []
@@ -263,7 +263,7 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
         f"the model must run on samples [{shape}]; that raised {{}} Check --model against DATA."
     )
     for start in range(0, len(samples), BATCH):
-        x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=takes_tokens)
+        x = network_inputs(samples.x[start : start + BATCH], model, dtype, as_integers=takes_tokens)
         with user_code(message.format), torch.no_grad():
             parts.append(outputs_of(model, x))
     outputs = torch.cat(parts).double().cpu()

@@ -55,7 +55,7 @@ class Verdict:
 
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
-    """Return what to say first of a run; `out` is its files' folder, else as the command has it."""
+    """Return what a run's page and terminal say first; out: folder that its commands name."""
     labels = label_verdict(findings)
     typed = Typed(findings, out)
     measured = tuple(action for action in _list_actions(findings) if action.how == RETRAINED)

@@ -1,7 +1,5 @@
 """`datassay view`: the page of a run with a server behind it, which saves decisions."""
 
-from __future__ import annotations
-
 import os
 import sys
 import webbrowser
@@ -65,7 +63,7 @@ class _View(Command):
                 out_console.print("", *lines, sep="\n", soft_wrap=True)
 
 
-def _opening_lines(session: Session) -> list[str]:
+def _opening_lines(session: "Session") -> list[str]:
     """Return what there is to review, and where decisions are saved."""
     reviewed = session.reviewed
     n = len(reviewed.samples)

@@ -221,9 +221,9 @@ def _is_string(kind: pa.DataType) -> bool:
 
 def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> ReadColumn:
     """Read a column of strings that are no dates as numbers, categories, texts or labels."""
-    # If 90 % of the strings read as numbers, marks of missing values aside, the column is one of
-    # numbers, and the others are in error; unless one starts with a zero (a code), or it is a
-    # target of labels.
+    # It is one of numbers if SHARE of its strings read as numbers, marks of missing values aside,
+    # and none starts with a zero (a code); the others are then in error. A target of a few numbers
+    # may name classes. A note says what is like a number in a column that is not one of numbers.
     is_target = column.read_as == "target"
     form = choices.form_of(column.name)
     read = number_words(words, text_if(form[:1] == "1", form), choices.decimal)

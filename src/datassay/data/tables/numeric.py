@@ -78,10 +78,10 @@ def find_missing_code(read: ReadColumn) -> float | None:
         is_rare = n_codes < max(FEWEST_CODES, CODE_SHARE * len(numbers))
         if is_rare or n_codes == len(numbers) or not _NINES.match(f"{code:.15g}"):
             continue
-        others = numbers[~is_code]
-        distance = np.abs(others - code).min()
-        has_own_sign = code < 0 <= others.min()
-        if has_own_sign or distance > others.max() - others.min() > 0:
+        other_numbers = numbers[~is_code]
+        distance = np.abs(other_numbers - code).min()
+        has_own_sign = code < 0 <= other_numbers.min()
+        if has_own_sign or distance > other_numbers.max() - other_numbers.min() > 0:
             return float(code)
     return None
 

@@ -1,7 +1,5 @@
 """What the user says of a table's columns, and one column as it was read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -38,7 +36,7 @@ class ReadColumn:
     decimal: str = ""  # the decimal mark of such numbers, where they show it
     is_ambiguous: bool = False  # whether their mark may be a thousands separator
 
-    def take(self, rows: np.ndarray) -> ReadColumn:
+    def take(self, rows: np.ndarray) -> "ReadColumn":
         """Select rows by [m] integers."""
         values = select_rows(self.values, rows)
         words = None

@@ -364,4 +364,4 @@ def block_table(findings: PartitionFindings) -> pa.Table:
     """Return every sample's block, and how probable that is."""
     block = findings.partition.block
     columns = {"block": block, "responsibility": findings.own_responsibility}
-    return sample_table(findings.samples, columns, truth=False)
+    return sample_table(findings.samples, columns, with_truth=False)

@@ -52,7 +52,8 @@ def page(findings: PolynomialFindings) -> Page:
     cards = explained_cards(findings)
     maps = _maps(findings)
     polynomial = findings.surrogate.polynomial
-    sizes = np.abs(polynomial.monomial_coef).max(axis=1) * (polynomial.monomials.degree > 1)
+    sizes = np.abs(polynomial.monomial_coef).max(axis=1)
+    sizes[polynomial.monomials.degree < 2] = 0.0  # products of two inputs or more alone
     n_coefficients = len(sizes) - 1
     numbers = {
         "ours": float(scores.sample_scores[-1].mean()),

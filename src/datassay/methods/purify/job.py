@@ -174,6 +174,8 @@ def run(
     arguments = {name: getattr(settings, name) for name in AS_GIVEN}
 
     def remove_by(order: str, stop: str, name: str) -> Purification:  # name: of the progress
+        """Return the removal by an order and a stopping rule, with its own progress bar."""
+
         def report(step: str, done: int, total: int) -> None:
             progress(name if step == STEP else f"{name}, {step}", done, total)
 

@@ -166,7 +166,11 @@ def gallery(findings: PurifyFindings) -> Gallery:
         drawn = "All of them"
     else:
         drawn = f"The first {MAX_CARDS} of {n:,}"
-    chance = ", and p the chance that it gives the label as it stands" * has_classes
+    chance = ""
+    sorts = [("rank", "order of removal"), ("id", "id")]
+    if has_classes:
+        chance = ", and p the chance that it gives the label as it stands"
+        sorts.insert(1, ("chance", "chance of its label"))
     removed = ours.removed[:MAX_CARDS]
     steps = np.searchsorted(ours.trace.removed, np.arange(len(removed)), side="right")
     card_fields = (
@@ -177,11 +181,7 @@ def gallery(findings: PurifyFindings) -> Gallery:
         removed,
         card_fields,
         views=views,
-        sorts=(
-            ("rank", "order of removal"),
-            *[("chance", "chance of its label")] * has_classes,
-            ("id", "id"),
-        ),
+        sorts=tuple(sorts),
         note=f"{drawn}, in the order of removal. The arrow gives the label that the model fitted "
         f"to the kept samples prefers{chance}.",
         advice_view="all",

@@ -1,7 +1,5 @@
 """What `influence` would take: blocks, passes, operations, bytes and seconds, before it runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -143,7 +141,7 @@ class _Pilot:
     bytes: float  # that a batch holds
 
     @classmethod
-    def measure(cls, network: TrainedNetwork, size: int, seed: int) -> _Pilot:
+    def measure(cls, network: TrainedNetwork, size: int, seed: int) -> "_Pilot":
         """Run the network's one batch, of `size` samples."""
 
         def time_pass(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -57,7 +57,7 @@ class TrainedNetwork:
         warnings: what the user should know.
         removed: the samples whose removal is asked about; None: all.
         pass_size: samples a pass.
-        integers: whether it takes arrays of whole numbers.
+        takes_integers: whether it takes arrays of whole numbers.
         n_outputs: k, of classes; None where outputs are values, or the loss is the user's own.
         has_several: whether a sample has several targets, so that "output" names none of them.
         own_loss: loss whose gradients `self_influence` is of; None: `loss`.
@@ -72,7 +72,7 @@ class TrainedNetwork:
     warnings: list[str] = field(default_factory=list)
     removed: Batches | None = None
     pass_size: int = 1
-    integers: bool = False
+    takes_integers: bool = False
     n_outputs: int | None = None
     has_several: bool = False
     own_loss: Objective | None = None
@@ -167,8 +167,8 @@ def trained_network(
     if device is not None:
         copied = copied.to(device)
     selected = chosen_parameters(copied, parameters)
-    integers = isinstance(train, SampleSet) and takes_integers(copied, train.x[:1])
-    samples = batches(train, 2, integers=integers)
+    as_integers = isinstance(train, SampleSet) and takes_integers(copied, train.x[:1])
+    samples = batches(train, 2, as_integers=as_integers)
     _, first_batch = next(iter(samples))
     example = to_model(rows(first_batch, slice(0, 2)), copied)
     task = _known_task(train)
@@ -189,7 +189,7 @@ def trained_network(
         values = _sums
     per_sample = PerSample(copied, selected, example, values, outputs, direct)
     pass_size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
-    samples = batches(train, pass_size, integers=integers)
+    samples = batches(train, pass_size, as_integers=as_integers)
     n = samples.n
     if n is None:
         n = sum(len(ids) for ids, _ in samples)
@@ -197,7 +197,7 @@ def trained_network(
     per_sample.warnings.extend((*notes, *messages))
     return TrainedNetwork(
         copied, per_sample, samples, training_loss, n, progress, per_sample.warnings,
-        pass_size=pass_size, integers=integers, n_outputs=k,
+        pass_size=pass_size, takes_integers=as_integers, n_outputs=k,
         has_several=_has_several(training_loss, copied, example),
     )  # fmt: skip
 

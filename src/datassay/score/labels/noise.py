@@ -152,11 +152,9 @@ def explain(
     def fit_again(draft: NoiseFit) -> NoiseFit:
         return fit(refit(draft.log_posterior.exp()), form=draft.form, start=draft.transition)
 
-    def average_readings(first_fit: NoiseFit, second_fit: NoiseFit) -> Float[Tensor, "n k"]:
-        if first_fit.form == "one rate":
-            log_p = first_fit.log_posterior
-        else:
-            log_p = noiseless_fit.log_p
+    def mean_log_posterior(first_fit: NoiseFit, second_fit: NoiseFit) -> Float[Tensor, "n k"]:
+        """Return the mean of log P(true class) before and after the refit, normalised."""
+        log_p = first_fit.log_posterior if first_fit.form == "one rate" else noiseless_fit.log_p
         return torch.log_softmax((log_p + second_fit.log_posterior) / 2, 1)
 
     found_sources = find_erring_sources(noiseless_fit.log_p, labels, trusted, columns or {})
@@ -166,9 +164,11 @@ def explain(
     p_noiseless = 0.0 if noise == "class" else belief.p_noiseless  # as the user knows
     is_clear = search.gain > CLEAR_GAIN and p_noiseless <= 0.5
     second_fit = fit_again(chosen_fit)
-    posterior = second_fit.log_posterior if is_clear else average_readings(chosen_fit, second_fit)
+    posterior = second_fit.log_posterior
+    if not is_clear:
+        posterior = mean_log_posterior(chosen_fit, second_fit)
     if search.rival_weight > 0:
-        rival_posterior = average_readings(search.rival_fit, fit_again(search.rival_fit))
+        rival_posterior = mean_log_posterior(search.rival_fit, fit_again(search.rival_fit))
         posterior = torch.lerp(posterior, rival_posterior, search.rival_weight)
         posterior = torch.log_softmax(posterior, 1)
     if chosen_fit.form != "one rate":  # else classes that look alike stand before wrong labels
@@ -346,19 +346,21 @@ def confident_count(p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> float
     return float((contradicted / rows.sum(1).clamp_min(1) * counts).sum())
 
 
-def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Return the log odds that each label is wrong, from log probabilities of the classes."""
-    log_p_given = posterior.gather(1, labels[:, None])
-    other_log_p = posterior.scatter(1, labels[:, None], -torch.inf)
+def _log_odds(
+    log_posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
+) -> Float[Tensor, " n"]:
+    """Return the log odds that each label is wrong."""
+    log_p_given = log_posterior.gather(1, labels[:, None])
+    other_log_p = log_posterior.scatter(1, labels[:, None], -torch.inf)
     return torch.logsumexp(other_log_p, 1) - log_p_given[:, 0]
 
 
 def _shift_log_odds(
-    posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"], shift: Float[Tensor, " n"]
+    log_posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"], shift: Float[Tensor, " n"]
 ) -> Float[Tensor, "n k"]:
     """Return log probabilities of the classes after adding `shift` to the log odds of wrong."""
-    log_p_given = posterior.gather(1, labels[:, None])
-    shifted = (posterior + shift[:, None]).scatter(1, labels[:, None], log_p_given)
+    log_p_given = log_posterior.gather(1, labels[:, None])
+    shifted = (log_posterior + shift[:, None]).scatter(1, labels[:, None], log_p_given)
     return torch.log_softmax(shifted, 1)
 
 
