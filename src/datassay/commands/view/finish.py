@@ -45,6 +45,8 @@ class Finish:
         self.clean = folder.with_name(f"{folder.name}-corrected")
         self.after = folder.with_name(f"{folder.name}-after")
         self._data = data
+        if Path(data).is_absolute():
+            self._data = _make_relative(Path(data))
         self._command = split_words(command)
         self._state = _State()
         self._lock = threading.Lock()

@@ -17,7 +17,7 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
       [of("relabel").length, "relabelled", unseen ? `, ${unseen} of them accepted at once, unseen` : ""],
       [of("keep").length, "kept", ""],
       [of("remove").length, "to be removed", ""],
-      [of("unsure").length, "unsure: they stay as they are", ""],
+      [of("unsure").length, "unsure: left as given", ""],
     ];
     return lines.filter(([n]) => n).map(([n, what, more]) =>
       make("li", "", `${n.toLocaleString("en")} ${what}${more}`));
