@@ -6,6 +6,7 @@ what `bench/uses/lab.py` recorded last.
 """
 
 import contextlib
+import functools
 import html
 import inspect
 import io
@@ -148,14 +149,19 @@ def _panel(thing: Any, otherwise: str) -> str:
 
 def _groups() -> list[tuple[str, list[str]]]:
     """Headings of `datassay --help` and the commands below each, in its order."""
-    group, groups = typer.main.get_command(app), {}
+    group, groups = _command_group(), {}
     for name in group.list_commands(typer.Context(group)):
         groups.setdefault(_panel(_command(name), "More"), []).append(name)
     return sorted(groups.items(), key=lambda group: [*GROUPS].index(group[0]))
 
 
+@functools.cache  # typer makes all options of all commands each time it is asked
+def _command_group() -> Any:
+    return typer.main.get_command(app)
+
+
 def _command(name: str) -> Any:
-    group = typer.main.get_command(app)
+    group = _command_group()
     return group.get_command(typer.Context(group), name)
 
 

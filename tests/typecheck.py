@@ -41,7 +41,7 @@ def _jaxtyped(*, typechecker):
             plain = made.__init__
             made = _of_jaxtyping(typechecker=typechecker)(made)
             if made.__init__ is not plain:  # of a dataclass
-                made.__init__ = _at_first(made.__init__, plain)
+                made.__init__ = _at_first(lambda checked=made.__init__: checked, plain)
             return made
         if not inspect.isfunction(made) or inspect.isgeneratorfunction(made):
             return _of_jaxtyping(typechecker=typechecker)(made)
@@ -49,11 +49,15 @@ def _jaxtyped(*, typechecker):
             if made.__code__ in _seen:
                 return made
             _seen.add(made.__code__)
-        if any(_has_shape(hint, made.__globals__) for hint in made.__annotations__.values()):
-            return _at_first(_with_shapes(_checked(made)), made)
-        return _checked(made)
+        return _at_first(lambda: _made_checked(made), made)
 
     return decorate
+
+
+def _made_checked(made):
+    if any(_has_shape(hint, made.__globals__) for hint in made.__annotations__.values()):
+        return _with_shapes(_checked(made))
+    return _checked(made)
 
 
 def _has_shape(hint, names):
@@ -62,14 +66,19 @@ def _has_shape(hint, names):
     return "jaxtyping" in str(hint) or any("jaxtyping" in str(names.get(w)) for w in words)
 
 
-def _at_first(checked, plain):
-    """The first calls in each test are checked: loops have the same shapes hundreds of times."""
+def _at_first(make, plain):
+    """The first calls in each test are checked: loops have the same shapes hundreds of times.
+
+    What checks is made as it is first called: a process calls half of the functions.
+    """
     test = calls = 0
+    checked = None
 
     @functools.wraps(plain)
     def called(*args, **given):
-        nonlocal test, calls
+        nonlocal test, calls, checked
         test, calls = _test, calls + 1 if test == _test else 1
+        checked = checked or make()
         return (checked if calls <= MOST else plain)(*args, **given)
 
     return called

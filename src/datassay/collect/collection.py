@@ -286,7 +286,7 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
         return layers
     # In float64 too, for some kernels of torch take one type alone.
     x_double = x if layers.takes_integers else x.double()
-    return vectorizable_layers(probe.double(), layers, x_double)
+    return vectorizable_layers(typed_copy(model, torch.float64), layers, x_double)
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:

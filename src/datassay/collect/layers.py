@@ -129,19 +129,31 @@ def weighted_sum(
 
 
 def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
-    """Return one use of a batch, [b, ...], joined from the uses of its samples, each [1, ...]."""
+    """Return the uses of a batch, [b, ...], joined from those of its samples, each [1, ...]."""
     # Places that a sample lacks are 0. The use is a gradient unless all are factors.
     example = next(uses[0] for uses in uses_of if uses)
-    factors = [[use for use in uses if isinstance(use, Factors)] for uses in uses_of]
-    all_factors = list(map(len, factors)) == list(map(len, uses_of))
-    if not isinstance(example, Factors) or not all_factors:
+    if not all(isinstance(use, Factors) for uses in uses_of for use in uses):
         zeros = torch.zeros_like(matrix([example], rows))
         return [torch.cat([matrix(uses, rows) if uses else zeros for uses in uses_of])]
+    joined: list[Use] = []
+    for is_sparse in (False, True):  # an embedding's weights may be a dense layer's too
+        factors = [
+            [use for use in uses if isinstance(use, Factors) and use.is_sparse == is_sparse]
+            for uses in uses_of
+        ]
+        if any(factors):
+            joined.append(_join_factors(factors))
+    return joined
+
+
+def _join_factors(factors: Sequence[list[Factors]]) -> Factors:
+    """Return one use of a batch from its samples' factors of one kind."""
+    example = next(uses[0] for uses in factors if uses)
     unused = Factors(example.lhs[:, :0], example.rhs[:, :0])
     lefts = [torch.cat([use.lhs[0] for use in uses or [unused]]) for uses in factors]
     rights = [torch.cat([use.rhs[0] for use in uses or [unused]]) for uses in factors]
     pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
-    return [Factors(pad(lefts), pad(rights))]
+    return Factors(pad(lefts), pad(rights))
 
 
 def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:

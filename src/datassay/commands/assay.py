@@ -241,10 +241,12 @@ class Assay(Plotted):
 
     def __repr__(self) -> str:
         samples = self.findings.samples
-        action = self.actions and self.actions.best
+        from datassay.commands.run.verdict import verdict
+
         n_suspects = int(self.findings.issues.is_issue.sum())
         text = f"{count(len(samples), 'sample')}, {count(n_suspects, 'suspected label')}"
-        return f"Assay({samples.name}: {text}, best action: {action.words if action else 'none'})"
+        headline = verdict(self.findings).cards[0].headline
+        return f"Assay({samples.name}: {text}, next: {headline[:1].lower()}{headline[1:]})"
 
     def __str__(self) -> str:
         table = self.actions

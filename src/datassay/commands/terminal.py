@@ -197,7 +197,10 @@ def next_lines(page: Page, path: Path) -> list[str]:
         page_line = str(path)
     lines = [page_line]
     for k, command in enumerate(page.commands):
-        lines.append(f"{'      ' if k else 'Next: '}{command}")
+        start = "Next: "
+        if k:
+            start = page.purposes[k] or "      "
+        lines.append(f"{start}{command}")
     return lines
 
 

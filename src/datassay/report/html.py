@@ -133,9 +133,6 @@ def escape_with_code(text: str) -> Any:
 
 def tag(advice: Advice) -> str:
     """Return the line above a piece of advice: how urgent it is, and what it is about."""
-    if advice.kind == "contest":
-        has_lost = advice.severity != "fine"
-        return "Comparison with baselines" + text_if(has_lost, " · a baseline did better")
     return f"{advice.severity.capitalize()} · {advice.kind}"
 
 

@@ -222,7 +222,7 @@ def effect_words(predictions: Predictions) -> tuple[str, str, str]:
         target = f"the loss of the given {'label' if names else 'target'}"
         return target, "Raised the loss", "Lowered the loss"
     if predictions.attribution.measure == "margin":
-        target = f"the lead of {text_if(is_logit, 'the logit of ')}the given label, its margin,"
+        target = f"how far the given label leads{text_if(is_logit, ' by its logit')} (its margin)"
         return target, "Raised the margin", "Lowered the margin"
     outputs = predictions.outputs
     if len(names) == 2 and outputs is not None and outputs.shape[1] == 1:

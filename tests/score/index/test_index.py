@@ -514,6 +514,22 @@ def test_networks_of_transformers_alone_are_built_again_and_nothing_is_fetched()
     assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_network_that_its_configuration_does_not_build_again(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 12, "vocab_size": 20}
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+    model.gradient_checkpointing_enable({"use_reentrant": True})
+    kept = {}
+    model.lm_head.register_forward_hook(lambda layer, x, output: kept.update(last=output))
+    samples = [{"input_ids": torch.randint(0, 20, (9,))} for _ in range(8)]
+    effect = da.index(model, samples, tmp_path / "ix").query(samples[:3], top=None).effect
+    assert effect.shape == (8, 3) and effect.any()
+    with pytest.raises(ModelError, match="differs in: code"):
+        da.open_index(tmp_path / "ix")
+
+
 @pytest.mark.parametrize(("attention", "dtype"), [("sdpa", "float32"), ("eager", "bfloat16")])
 def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path, attention, dtype):
     transformers = pytest.importorskip("transformers")

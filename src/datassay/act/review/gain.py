@@ -150,6 +150,7 @@ class BeforeAfter:
         gain: None where nothing was trained.
         why_none: why not; else empty.
         other_model: the model that scored the labels before, if it was another; else empty.
+        cleared: labels that were suspected before, were not changed and are not suspected now.
     """
 
     relabelled: tuple[tuple[str, str, int], ...]
@@ -162,6 +163,7 @@ class BeforeAfter:
     gain: ReviewGain | None
     why_none: str = ""
     other_model: str = ""
+    cleared: int = 0
 
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:

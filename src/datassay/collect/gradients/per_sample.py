@@ -24,7 +24,8 @@ from datassay.collect.gradients.autograd import (
 from datassay.collect.gradients.batches import batch_size, map_batch, rows, to_model
 from datassay.collect.gradients.blocks import blocks_of
 from datassay.collect.gradients.recording import Gradients, Recording, UnfitError
-from datassay.collect.jacobian.suitable import copy_network, keep_activations, plain_attention
+from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.suitable import keep_activations, plain_attention
 from datassay.collect.layers import join_samples, matrix, tensors_of, weighted_sum
 from datassay.errors import ModelError
 from datassay.optional import coalesce
@@ -213,7 +214,7 @@ class PerSample:
 
     def _only_rounds(self, batch: Any, values: Values) -> bool:
         """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
-        exact = copy_network(self.model).double()
+        exact = frozen_copy(self.model, torch.float64)
         try:
             difference = _batch_difference(exact, to_model(batch, exact), values, ROUNDING)
         except ModelError:  # a loss of the user's own that takes float32 alone
@@ -265,11 +266,11 @@ class PerSample:
                     slopes = _vmap_slopes(summed, tensors, batch, weight)
             except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
                 self._can_vectorise = False
+                cause = str(error.__cause__ or error).splitlines()[0][:120]
                 self.warnings.append(
                     f"{len(direct)} tensors ({direct[0].name}, ...) are differentiated one sample "
-                    "at a time, since torch.func cannot vectorise the model: "
-                    f"{str(error).splitlines()[0][:120]} Leave them out (parameters=) to be "
-                    "faster."
+                    f"at a time, since torch.func cannot vectorise the model: {cause} Leave them "
+                    "out (parameters=) to be faster."
                 )
         if slopes is None:
             with require_gradients(list(self.model.parameters()), required=False):

@@ -17,6 +17,7 @@ from datassay.collect.gradients.batches import (
     batch_size,
     collate,
     digest_of,
+    has_parts,
     join_parts,
     rows,
     with_ids,
@@ -318,7 +319,7 @@ def _load(
     if collates_alike(collate, dataset, indices, name):
         probe = [dataset[i] for i in indices[:2]]
         _, batch = with_ids(collate(probe))
-        if batch_size(batch) == len(probe):
+        if batch_size(batch) == len(probe) and not has_parts(batch, collate, probe):
             return loaded
         note = (
             f"{name} joins the parts of its samples in one axis, as the nodes of graphs are: "

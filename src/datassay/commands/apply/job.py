@@ -317,7 +317,7 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     if (run / SUMMARY).is_file():
         out_name = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})
         command = shlex.join(["datassay", "run", str(out), "--before", str(run), "--out", out_name])
-        lines.append(f"what that gains: {command}")
+        lines.append(f"Next: {command}")
     return lines
 
 

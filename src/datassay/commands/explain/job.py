@@ -139,7 +139,7 @@ def run(
     if opened is None:
         _warn_if_long(models, train, val, settings)
         attribution = influence(
-            models, train, val, loss=loss, measure=measure, damping=settings.damping,
+            models, train, val, loss=loss, measure=measure,
             progress=progress, **_options(settings),
         )  # fmt: skip
     else:
@@ -181,7 +181,7 @@ def run(
 
 def _options(settings: ExplainSettings) -> dict[str, Any]:
     """Return the arguments that `influence` and its plan share, but for the loss."""
-    names = ("curvature", "parameters", "top", "precision", "device", "seed")
+    names = ("curvature", "damping", "parameters", "top", "precision", "device", "seed")
     return {name: getattr(settings, name) for name in names}
 
 
@@ -189,6 +189,7 @@ def plan_lines(
     train: SampleSet, val: SampleSet | None, settings: ExplainSettings
 ) -> list[RenderableType]:
     """Return what `run` would compute: a table, the largest blocks of many, and sentences."""
+    start_seconds = time.process_time()  # of the program and of reading, which a run takes too
     settings = replace(settings, model=full_name(settings.model, train))
     models = networks(settings.model, settings.weights, train, settings.seed)
     loss = loss_of(settings.loss, train)
@@ -204,7 +205,8 @@ def plan_lines(
         *table,
         f"{count(plan.n_queries, 'query', 'queries')} by {plan.n_samples:,} training samples, "
         f"{count(plan.n_models, 'network')}: {plan.passes:,} passes of a sample.",
-        f"About {plan.seconds:.0f} s; {plan.peak_bytes / 1e9:.2f} GB besides the program, which "
+        f"About {start_seconds + plan.seconds:.0f} s, {start_seconds:.0f} s of them to start and "
+        f"to read the data; {plan.peak_bytes / 1e9:.2f} GB besides the program, which "
         f"{fits} in the {plan.free_bytes / 1e9:.1f} GB free. Nothing was run.",
         *([] if settings.weights else [INITIAL.format("")]),
     ]
@@ -320,7 +322,8 @@ def _warnings(
         )
     if val is not None and val.split_off:
         warnings.append(
-            f"{count(len(val), 'sample')} were split off DATA as queries. If the network was "
-            "trained on them too, give --val-fraction 0, or queries of their own by --queries."
+            f"{count(len(val), 'sample')} of DATA are held out as queries. If the network was "
+            "trained on them too, give other queries by --queries, or explain the training samples "
+            "by each other with --val-fraction 0."
         )
     return tuple(warnings)

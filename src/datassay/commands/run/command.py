@@ -155,7 +155,9 @@ class _Check(_Run):
             console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
         statuses = {outcome.status for outcome in results.outcomes}
         if statuses != {PASSED}:
-            raise typer.Exit(CONDITION_FAILED if FAILED in statuses else INCONCLUSIVE)
+            status = CONDITION_FAILED if FAILED in statuses else INCONCLUSIVE
+            console.print(f"Exit status {status}.", soft_wrap=True)
+            raise typer.Exit(status)
 
 
 class _Summarize(Command):

@@ -61,6 +61,7 @@ from datassay.data.samples import SampleSet
 from datassay.machine import release_memory
 from datassay.models.weights import weights_choice, weights_source
 from datassay.optional import coalesce
+from datassay.plan import PlanStep
 from datassay.progress import OutOfTime, Progress, in_time, silent, until
 from datassay.report.wording import percent
 from datassay.score.checks.data_issues import checked_ahead
@@ -257,9 +258,7 @@ def _budget_cuts_fact(
     was_cut_short = BUDGET in networks.facts or not networks.facts
     if not (settings.budget and settings.curve_seeds and was_cut_short):
         return {}
-    cuts = []
-    if networks.curve is None:
-        cuts.append("the removal curve")
+    cuts = ["the removal curve"] if networks.curve is None else []
     if acts is None and settings.curve_seeds > 1:
         cuts.append("the actions")
     if cuts:
@@ -273,7 +272,9 @@ def plan_lines(
     train: SampleSet, val: SampleSet | None, settings: RunSettings
 ) -> list[RenderableType]:
     """Return what `run` would compute, as lines for the terminal."""
-    return lines(plan(train, val, settings))
+    start = PlanStep("start", "the program loaded, the data read", pilot=time.process_time())
+    planned = plan(train, val, settings)
+    return lines(replace(planned, steps=(start, *planned.steps)))
 
 
 def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> RetrainedNetworks:
@@ -281,13 +282,13 @@ def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> Retra
     if not settings.curve_seeds:
         return RetrainedNetworks()
     train = context.train
-    work = forward_work(model, context.train)
+    work = forward_work(model, train)
     seeds = affordable_networks(work, train, context.val, settings)
     left_out = budget_fact(work, train, context.val, settings, seeds)
     if not seeds:
         return RetrainedNetworks(facts=left_out)
-    location = settings.store
     store = None
+    location = settings.store
     if location is not None and is_local(location):  # beside the features, on a local path only
         store = ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, k) for k in range(1, seeds))]

@@ -70,9 +70,9 @@ def _opening_lines(session: Session) -> list[str]:
     reviewed = session.reviewed
     n = len(reviewed.samples)
     n_look = int(reviewed.worth_a_look.sum())
-    message = f"{reviewed.samples.name}: of {n:,} labels {n_look:,} are worth a look."
+    message = f"{reviewed.samples.name}: {n_look:,} of {n:,} labels are to be reviewed."
     if session.probe:
-        message += f" Review {len(session.probe)} first to learn how many are wrong."
+        message += f" {len(session.probe)} drawn from all come first: they tell how many are wrong."
     saved = f"Decisions are saved in {session.path}; {len(session):,} are there. Ctrl-C ends."
     if session.unwritable:
         saved = (

@@ -61,7 +61,6 @@ def page(findings: PolynomialFindings) -> Page:
         "before": float(scores.sample_scores[rival].mean()),
         "ahead": lead,
         "verdict": lead.verdict,
-        "name": scores.names[-1],
         "degree_shares": " and ".join(
             f"{_degree_name(t)} make {percent(round(float(s) / total, 2))}"
             for t, s in enumerate(spread, 1)
@@ -144,7 +143,7 @@ def _coefficient_figure(findings: PolynomialFindings) -> Figure:
     order = np.argsort(-largest, kind="stable")[: _n_bars(findings)][::-1]
     products = [plotly_text(surrogate.term_names[k + 1]) for k in order]
     figure = chart(
-        "coefficient", barmode="group", bargap=0.3, showlegend=True,
+        "coefficient", barmode="group", bargap=0.3, showlegend=len(names) > 1,
         height=110 + (18 + 8 * len(names)) * len(order),
     )  # fmt: skip
     for name, colour, values in zip(names, CLASS_COLOURS, coef[order].T, strict=False):

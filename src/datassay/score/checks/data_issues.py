@@ -247,8 +247,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
         issues.append(DataIssue("equal rows across the split", severity, n_across, "rows", text))
     if len(rows) and len(ids := train.ids[rows[differ(group[rows], train.y[rows])]]):
         noun = "labels" if train.is_classification else "targets"
-        names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else ".")
-        text = f"Rows whose inputs are equal to another's, under different {noun}: {names}"
+        names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
+        text = f"Equal inputs under different {noun}: {names}. Compare them: one may be wrong."
         severity = "look" if outcome.natural or not train.is_classification else "act"
         issues.append(DataIssue(f"equal rows, different {noun}", severity, len(ids), "rows", text))
     return issues
@@ -338,12 +338,13 @@ def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[Dat
     if not len(outlier_idx):
         return []
     magnitude = np.nan_to_num(np.abs(rows.numbers[outlier_idx]))
-    text = "Rows far from their ten nearest neighbours, or in a small group far from the others."
+    unit = "rows" if rows.names else "samples"
+    text = f"{unit.capitalize()} far from their ten nearest neighbours, or in a small group apart."
     if len(rows.names) > 1 and magnitude.any():
         columns, counts = np.unique(magnitude.argmax(1), return_counts=True)
         order = np.argsort(-counts, kind="stable")[:NAMED]
         text += f" Their most extreme values: {', '.join(rows.names[c] for c in columns[order])}."
-    return [DataIssue("outliers", "look", len(outlier_idx), "rows", text)]
+    return [DataIssue("outliers", "look", len(outlier_idx), unit, text)]
 
 
 def _report_rare_classes(train: SampleSet) -> list[DataIssue]:

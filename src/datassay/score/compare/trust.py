@@ -84,10 +84,12 @@ class TrustCheck(Tabular):
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """[s], "trust", "with care" or "do not trust", by the rule of `verdict_of`."""
-        rows = zip(self.question, self.correlation, self.low, self.high, strict=True)
+        """[s], by the rule of `verdict_of`; "do not trust" where a free score does better."""
+        is_beaten = self.ahead_high < 0
+        rows = zip(is_beaten, self.question, self.correlation, self.low, self.high, strict=True)
         return tuple(
-            verdict_of(Estimate(*outcome), self._ceiling(question)) for question, *outcome in rows
+            DISTRUST if beaten else verdict_of(Estimate(*outcome), self._ceiling(question))
+            for beaten, question, *outcome in rows
         )
 
     def _ceiling(self, question: str) -> Estimate:

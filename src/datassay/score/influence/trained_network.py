@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from datassay.collect.gradients.autograd import evaluate
 from datassay.collect.gradients.batches import (
     Batches,
     outputs_of,
@@ -206,7 +207,7 @@ def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
     if loss.kind.has_one_class or loss.kind.compares == "own":
         return False
     with torch.no_grad():
-        outputs = outputs_of(model, batch)
+        outputs = evaluate(model, batch, outputs_of)
         targets = loss.targets(batch)
     is_class = targets is not None and not targets.is_floating_point() and targets.ndim == 1
     one_hot = loss.kind.compares == "values" and targets is not None and is_one_hot(targets)
@@ -249,7 +250,7 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
     if loss.kind.compares == "own":
         return None
     with torch.no_grad():
-        outputs = outputs_of(model, batch)
+        outputs = evaluate(model, batch, outputs_of)
         targets = loss.targets(batch)
     if not loss.kind.has_one_class:  # squared error may be of classes
         is_label = targets is not None and targets.ndim == 1 and not targets.is_floating_point()

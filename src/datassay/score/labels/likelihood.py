@@ -131,13 +131,18 @@ def _expectation_maximisation(
     transition = start
     cost = 0.0
     log_identity = torch.eye(k, dtype=torch.float64).log()[labels[trusted]]
+    # Choosing by a mask copies: not where no label is trusted, as in most data.
+    has_trusted = bool(trusted.any())
+    is_open = ~trusted if has_trusted else slice(None)
+    open_labels = labels[is_open]
     previous_mean = -torch.inf
     least_gain = LEAST_GAIN[k > MOST_INTERCEPTS]
 
     def log_given() -> Float[Tensor, "n k"]:
         """Return log P(given label | each true class); a trusted label has its own class alone."""
         log_t = transition.log().T[labels]
-        log_t[trusted] = log_identity
+        if has_trusted:
+            log_t[trusted] = log_identity
         return log_t
 
     log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
@@ -150,7 +155,7 @@ def _expectation_maximisation(
         previous_mean = mean
         posterior = joint.sub_(log_evidence[:, None]).exp_()
         if form != "none":
-            transition, cost = _fit_transition(posterior[~trusted], labels[~trusted], form)
+            transition, cost = _fit_transition(posterior[is_open], open_labels, form)
         weights, intercepts, log_p = step_calibration(
             outputs, posterior, log_p, weights, intercepts
         )

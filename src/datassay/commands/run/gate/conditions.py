@@ -48,11 +48,15 @@ class Outcome:
         condition: as it was given.
         status: PASSED, FAILED or INCONCLUSIVE.
         sentence: what there is of the fault, and why that is inconclusive.
+        counted: how much there is of it, in words; empty where it was not looked for.
+        name: of the fault.
     """
 
     condition: str
     status: str
     sentence: str
+    counted: str = ""
+    name: str = ""
 
 
 def read_condition(words: str) -> Condition:
@@ -129,11 +133,13 @@ def _judge_one(
     if high is not None and not is_above(high, limit):
         status = PASSED
     examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
-    sentence = f"{_count_words(low, high, quantity)}{note}{text_if(examples, f' ({examples})')}"
+    counted = f"{_count_words(low, high, quantity)}{note}"
+    sentence = f"{counted}{text_if(examples, f' ({examples})')}"
     why = ""
     if low != high:
         why = quantity["why"].rstrip(".")
-    return Outcome(condition.words, status, f"{sentence}{text_if(why, f': {why}')}.")
+    sentence = f"{sentence}{text_if(why, f': {why}')}."
+    return Outcome(condition.words, status, sentence, counted, condition.name)
 
 
 def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:

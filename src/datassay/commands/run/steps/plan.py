@@ -199,13 +199,15 @@ def _training_steps(
             seconds += min(seconds_of(settings, train), trials)
         yield PlanStep("compare actions", detail, weights * at_once, pilot=seconds)
     if settings.attribution_at == "trained" and settings.attribution != "none":
-        of_one = influence_plan(
-            model, train, val, loss=task_loss(train), top=settings.top, seed=settings.seed
-        )
+        effects = influence_plan(
+            [model] * seeds, train, val, loss=task_loss(train), top=settings.top,
+            seed=settings.seed,
+        )  # fmt: skip
         detail = f"{count(seeds, 'network')}, curvature by layers"
-        peak = seeds * of_one.peak_bytes
-        flops = seeds * float(of_one.flops.sum())
-        yield PlanStep("trained effects", detail, peak, pilot=seeds * of_one.seconds, counted=flops)
+        flops = float(effects.flops.sum())
+        yield PlanStep(
+            "trained effects", detail, effects.peak_bytes, pilot=effects.seconds, counted=flops
+        )
     if settings.check:
         networks = settings.check + 1
         recipe = Recipe("sgd", 1e-9, batch_size=None)

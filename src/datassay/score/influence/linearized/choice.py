@@ -24,7 +24,13 @@ from datassay.score.influence.block_basis import (
     square_sums,
 )
 from datassay.score.influence.exact_blocks import exact_rule, penalties
-from datassay.score.influence.linearized.training import Runs, linearize, output_slopes, retrain
+from datassay.score.influence.linearized.training import (
+    Runs,
+    linearize,
+    output_slopes,
+    retrain,
+    training_seconds,
+)
 from datassay.score.influence.trained_network import TrainedNetwork
 
 SHARES = (10.0, 1.0, 0.1)  # dampings that are compared, of a block's mean eigenvalue
@@ -90,6 +96,33 @@ def choose(
             correlation = _correlate(predicted, half_margins, is_absent)
             choices.append(Choice(share, loss.temperature, correlation))
     return max(choices, key=lambda choice: choice.correlation)
+
+
+def choice_samples(network: TrainedNetwork, seed: int) -> tuple[int, float]:
+    """Return how many samples `choose` would linearise, and the seconds of training on halves.
+
+    Args:
+        network: the trained one.
+        seed: of the draw.
+
+    Returns:
+        n and seconds; 0 and 0 where nothing would be chosen.
+
+    Cost: memory for the Jacobian of these samples, a few passes over it.
+    """
+    subsample = _draw_samples(network, seed)
+    if subsample is None:
+        return 0, 0.0
+    n = subsample.n
+    k = network.n_outputs or 1
+    p = sum(block.size for block in network.per_sample.blocks)
+    weight = next(network.model.parameters())
+    outputs = weight.new_ones(n, k)
+    runs = Runs(
+        weight.new_full((n * k, p), 0.01), outputs, outputs[:, 0].long() * 0,
+        outputs.new_full((1, n), 1 / n), replace(network.loss, temperature=1.0),
+    )  # fmt: skip
+    return n, training_seconds(runs, 2 * PAIRS)
 
 
 def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
