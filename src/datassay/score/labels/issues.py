@@ -30,8 +30,8 @@ class LabelIssues(Tabular):
             unit ([n, k] for several targets), on the scale on which the target is judged, within
             the range of targets that are not suspected; the given one in rows of `cells`, and in
             those of `unit_factors` the given one divided by the factor.
-        is_issue: [n] bool: probably wrong: the longest list, the most suspect first, of which 94 %
-            are wrong as the fits have it; of targets probability > 1/2. None below FEWEST samples.
+        is_issue: [n] bool: probably wrong: of classes probability > 0.8, of targets > 1/2. None
+            below FEWEST samples.
         worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
             noise cannot be told from hard samples; of targets those that deviate almost as far.
         share_wrong: of wrong labels, at least (what noise alone explains) and at most (all that
@@ -79,8 +79,7 @@ class LabelIssues(Tabular):
         values=lambda issues: issues._as_given(issues.suggested_label),
     )
     is_issue: Bool[np.ndarray, " n"] = column(
-        "whether the label is probably wrong: of the most suspect as many as are to 94 % wrong by "
-        "the fits"
+        "whether the label is probably wrong: of classes a probability above 0.8, of targets 1/2"
     )
     worth_a_look: Bool[np.ndarray, " n"] = column(
         "whether the label is probably wrong, or may well be: what to review"
