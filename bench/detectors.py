@@ -24,6 +24,7 @@ from datassay.commands import RunSettings
 from datassay.data import SampleSet
 from datassay.models import build_model
 from datassay.score import LabelIssues, further_judges, odd_inputs
+from datassay.score.labels.sources import source_columns
 
 FOLDS = 5
 # Inverse penalties of the logistic regression, the strongest penalty first.
@@ -42,7 +43,7 @@ def as_run_asks(samples: SampleSet, seed: int) -> tuple[Linearization, LabelIssu
     """The library's label issues, asked as `datassay run` asks."""
     lin = da.collect(build_model(RunSettings().model, samples, seed=seed), samples, seed=seed)
     given = [*further_judges(samples, seed).values()]
-    return lin, da.label_issues(lin, pred_probs=given)
+    return lin, da.label_issues(lin, pred_probs=given, sources=source_columns(samples))
 
 
 def linearised(samples: SampleSet, seed: int) -> Linearization:

@@ -1,7 +1,5 @@
 """Speed of this machine and memory of this process."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -154,7 +152,7 @@ def threads_for(n_values: float) -> Iterator[None]:
         yield
 
 
-def wait_for(device: torch.device | None) -> None:
+def wait_for(device: "torch.device | None") -> None:
     """Wait until a device has done what it was given; the processor always has."""
     if device is not None and device.type != "cpu":
         import torch

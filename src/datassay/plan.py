@@ -6,8 +6,6 @@ pilot batch. Seconds are shown and decide nothing: what is retrained is counted 
 the same on every machine, but where a budget asks for a clock.
 """
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys
@@ -160,7 +158,7 @@ def _write_and_digest(content: bytes) -> None:
 
 
 def time_call(
-    call: Callable[[], Any], n_samples: int = 1, device: torch.device | None = None
+    call: Callable[[], Any], n_samples: int = 1, device: "torch.device | None" = None
 ) -> tuple[float, Any]:
     """Run a pilot batch of n samples; return the seconds per sample and the call's outcome."""
     wait_for(device)  # what it has to do already is not the batch's

@@ -40,7 +40,7 @@ def test_equals_jacrev_of_all_parameters(case):
         ("mlp", ["1", "3"]), ("cnn", ["10", "12"]), ("bare linear", [""]), ("no bias", ["0", "1"]),
         ("used twice", ["head"]), ("shared weight", []), ("tied functionally", ["out"]),
         ("unused layer", ["used"]), ("frozen weight", ["3"]), ("frozen bias", ["3"]),
-        ("sequence", []), ("flattened tokens", ["head"]), ("weight norm", ["2"]),
+        ("sequence", []), ("flattened tokens", ["head"]), ("weight norm", ["2"]), ("pruned", ["2"]),
         ("called otherwise", ["head", "middle"]),  # the model's order, not that of the calls
     ],
 )  # fmt: skip

@@ -1,6 +1,8 @@
 """Networks as people have them: taken as they are, or one clear error that names the layer."""
 
+import os
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -260,6 +262,11 @@ def test_what_deepcopy_cannot_take_is_shared():
     copied = copy_network(model)
     assert copied.lock is model.lock and copied.kept[1] is model.kept[1]
     assert copied.weight is not model.weight and torch.equal(copied.weight, model.weight)
+    with open(os.devnull) as file:
+        owner = SimpleNamespace(model=model, file=file)
+        owner.part = SimpleNamespace(owner=owner, lock=model.lock)  # they hold each other
+        model.kept = owner
+        assert copy_network(model).kept.file is file
     model.kept = type("Own", (), {"__deepcopy__": lambda self, memo: 1 / 0})()
     assert copy_network(model).kept is model.kept
     model = type("Own", (nn.Linear,), {"__deepcopy__": lambda self, memo: 1 / 0})(3, 2)

@@ -326,7 +326,7 @@ def test_the_answer_is_the_table_of_acts(monkeypatch):
     assert lines[1].startswith("Warning: 36 of 178 samples are held out")
     assert 4 <= len(lines) <= 6 and ".suspects (" in lines[-1] and " to " in lines[2]
     assert re.fullmatch(
-        r"Assay\(wine: 142 samples, \d suspected labels?, best action: .*\)", repr(assayed)
+        r"Assay\(wine: 142 samples, \d suspected labels?, next: .*\)", repr(assayed)
     )
     f = assayed.findings
     for one in (assayed, f.issues, f.removal_curve, f.learning_curve, f.information):

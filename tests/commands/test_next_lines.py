@@ -102,6 +102,10 @@ ROOTS = {
         lambda: save_model(build_model("mlp:width=8", load("iris")[0]), "my.safetensors")
     ),
     "weigh data.csv --target 'the answer' --seeds 2": lambda: write("data.csv", frame()),
+    "purify data.csv --target 'the answer'": lambda: write("data.csv", frame()),
+    "polynomial data.csv --target 'the answer'": lambda: write("data.csv", frame()),
+    "sample runge --n-initial 8 --n-new 4 --compare 2": lambda: None,
+    "complexity --inputs 2:4 --width 2 --teachers 2 --students 2": lambda: None,
     "example people": lambda: None,
     "example digits": lambda: None,
 }

@@ -139,11 +139,11 @@ def test_a_pure_set_is_kept_and_one_block(here):
     assert "Leave nothing out: no sample is shown to do harm here." in result.stdout
     assert not any(columns("out/purified.parquet")["removed"])
     assert set(columns("out/trace.parquet")["ranking"]) == {"adjoint"}
-    assert summary()["advice"][0]["headline"] == "Nothing to remove"
+    assert summary()["advice"][0]["headline"] == "Train on all 128 samples"
     args = ["--max-blocks", 2, "--restarts", 2, "--gate", "off", "--verbose", "--out", "out"]
     assert "K = 1" in succeed("partition", "pure.npz", *args).stdout
     assert summary()["blocks"] == 1 and summary()["agreement"] is None
-    assert summary()["advice"][0]["headline"] == "One block: no mixture found"
+    assert summary()["advice"][0]["headline"] == "Train one model"
 
 
 def test_both_take_a_regression(here):
@@ -179,16 +179,14 @@ def test_purify_says_what_was_right():
     removed = findings.purification.removed
     assert len(removed) > 10
     hits = (findings.samples.source[removed] == f"{EVIL}theirs").mean()
-    first, truth, gain, *rest = purify_page(findings).advice
-    assert (first.severity, truth.severity) == ("act", "fine")
+    page = purify_page(findings)
+    first, truth = page.advice[:2]
+    assert truth.severity == "fine"
     assert first.ids == tuple(findings.samples.ids[removed[:10]])
     assert f"precision {hits:.2f}" in truth.sentence
     score = findings.purification.trace.validation
-    assert f"from {score[0]:.3f} to {score[findings.purification.steps]:.3f}" in gain.sentence
-    assert rest[-1].kind == "contest"
-    assert (
-        f"against {findings.baseline.trace.test[findings.baseline.steps]:.3f}" in rest[-1].sentence
-    )
+    gain = score[findings.purification.steps] - score[0]
+    assert f"{100 * gain:.1f}" in page.verdict.replace("−", "-")
 
 
 def test_the_page_says_what_cross_fitting_found():
@@ -198,14 +196,13 @@ def test_the_page_says_what_cross_fitting_found():
     assert found.purification.rule == "suspects" and found.facts["Order of removal"].endswith(
         "(auto)"
     )
-    assert page.advice[-1].headline == "Cross-fitting against plain loss"
     text = gain_text(interval(crossed.gain, crossed.error), "accuracy")
     assert f"without removal: by {text} here" in render(page)
-    assert "by cross-fitting" in {line.name for line in page.figures[0].figure.data}
+    assert f"{crossed.n_suspects} suspects" in {mark.name for mark in page.figures[0].figure.data}
     two_rules = purify_page(purified(order="auto"))
     few = purify_page(run_purify(other, replace(other, split_off=True), PurifySettings()))
-    for one, why in ((two_rules, "no sure gain"), (few, "Fewer than 2 % of the labels")):
-        assert one.advice[0].headline == "Nothing to remove" and why in one.advice[0].sentence
+    for one, why in ((two_rules, "is not shown to help"), (few, "fewer than 2 % of the labels")):
+        assert one.advice[0].headline.startswith("Train on all") and why in one.verdict
 
 
 def test_before_and_after_are_the_traces_own_points():
@@ -262,16 +259,15 @@ def test_without_a_baseline_or_a_truth_nothing_is_made_up():
     findings = replace(purified(baseline=False), majority="")
     page = render(purify_page(findings))
     whole = {f.name: f.figure for f in purify_page(purified()).figures}
-    assert set(whole) == {"variance", "score", "surprise"}
+    assert set(whole) == {"gain", "variance", "score", "surprise"}
     stop = int(purified().purification.trace.removed[purified().purification.steps])
     texts = {note.text for note in whole["surprise"].layout.annotations}
     assert texts == {"threshold 1.39", "blind guess 0.69", f"stop: {stop}"}
     assert {"by influence", "by loss, same rule"} <= {line.name for line in whole["variance"].data}
-    assert {f.name for f in purify_page(findings).figures} == {"variance", "score", "surprise"}
+    assert {f.name for f in purify_page(findings).figures} == set(whole)
     assert "by loss" not in page
     assert "The truth is known" not in page
     assert "removed in error" not in page
-    assert [a.kind for a in purify_page(findings).advice][:2] == ["foreign samples", "validation"]
     assert set(trace_table(findings).to_pydict()["ranking"]) == {findings.purification.order}
     files = purify_files(findings, purify_page(findings))
     assert json.loads(files["summary.json"])["counts"]["known_foreign"] is None
@@ -279,14 +275,16 @@ def test_without_a_baseline_or_a_truth_nothing_is_made_up():
 
 def test_partition_says_how_many_and_whether_inputs_tell():
     findings = divided()
-    blocks, router, _, truth = partition_page(findings).advice
-    assert blocks.headline.startswith("2 blocks")
-    assert "the inputs do not tell" in router.headline.lower()
-    assert router.severity == "look"
+    blocks, truth = partition_page(findings).advice
+    assert blocks.severity == "look" and blocks.headline.startswith("Look for wrong labels")
     assert f"index between blocks and sources is {findings.agreement:.2f}" in truth.sentence
     routed = replace(findings, router=findings.router | {"is_informative": True, "gain": 0.4})
     page = partition_page(routed)
-    assert page.advice[1].severity == "act" and page.advice[1].code == "datassay predict NEW blocks"
+    assert page.advice[0].severity == "act"
+    assert page.commands == ("datassay predict NEW blocks",)
+    router = routed.router
+    low, high = (f"{100 * router[name]:.1f}" for name in ("ahead_low", "ahead_high"))
+    assert f", {low} to {high} points more than one for all".replace("-", "−") in page.verdict
     # The input whose means differ most between the blocks is named and drawn.
     x, block = findings.samples.x, findings.partition.block
     means = np.stack([x[block == k].mean(axis=0) for k in range(2)])
@@ -304,7 +302,7 @@ def test_partition_says_how_many_and_whether_inputs_tell():
     [
         (ShuffledLabels(0.6, 0.95, 12.0), "noise", "These labels look like noise"),
         (ShuffledLabels(0.05, 0.7, 480.0), "few", "Few samples break the rule"),
-        (ShuffledLabels(0.05, 0.95, 20.0), "blocks", "2 blocks"),
+        (ShuffledLabels(0.05, 0.95, 20.0), "blocks", "Look for wrong labels"),
     ],
 )
 def test_partition_compares_with_shuffled_labels_first(check, kind, headline):

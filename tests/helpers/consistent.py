@@ -6,7 +6,9 @@ from html.parser import HTMLParser
 TEXTS = {"p", "h1", "h2", "h3", "span", "a", "li", "dd", "caption", "summary", "code"}
 NUMBER = r"[+−-]?\d[\d,]*(?:\.\d+)?"
 GAIN = re.compile(rf"({NUMBER})(?: points)? of [\w² ]+? \(({NUMBER}) to ({NUMBER})\)")
-UNCLEAR = re.compile(rf"({NUMBER}) to ({NUMBER})(?: points)? of [\w² ]+? \(estimate ({NUMBER})\)")
+UNCLEAR = re.compile(
+    rf"({NUMBER}) to ({NUMBER})(?: points)? of [\w² ]+? \(estimate ({NUMBER})[^)]*\)"
+)
 CHANGE = re.compile(rf"{NUMBER} points")
 # What a clause about a gain speaks of → kind of the action.
 ABOUT = {
@@ -22,11 +24,11 @@ ABOUT = {
 }
 COUNTS = {
     rf"({NUMBER}) of ({NUMBER}) (?:label|target)s? (?:is|are) probably wrong": ("suspects", "n"),
-    rf"(?:Review|correct|Check) ({NUMBER}) (?:likeliest )?(?:label|target)": ("review",),
+    rf"(?:Review|correct) (?:the )?({NUMBER}) (?:likeliest )?(?:label|target)": ("review",),
     rf"({NUMBER}) suspected": ("suspects",),
     rf"({NUMBER}) of ({NUMBER}) samples (?:can|may) be left out": ("droppable", "n"),
     rf"({NUMBER}) redundant samples": ("droppable",),
-    rf"[Bb]etween ({NUMBER}) and ({NUMBER}) (?:of {NUMBER} )?are wrong": ("low", "high"),
+    rf"({NUMBER}) to ({NUMBER}) (?:of {NUMBER} are wrong|in all)": ("low", "high"),
     rf"up to ({NUMBER}) of ({NUMBER}) \([\w ]+ %\) may be": ("high", "n"),
     rf"of ({NUMBER}) actions? tried none is shown to help": ("tried",),
     rf"({NUMBER}) actions? compared": ("tried",),

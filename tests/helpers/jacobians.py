@@ -4,6 +4,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional
+from torch.nn.utils import prune
 
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers, jacobian
@@ -196,6 +197,12 @@ CASES = {
     "weight norm": (
         lambda: nn.Sequential(
             nn.utils.parametrizations.weight_norm(nn.Linear(5, 6)), nn.Tanh(), nn.Linear(6, 2)
+        ),
+        (5,),
+    ),
+    "pruned": (  # a hook sets the weight before each call
+        lambda: nn.Sequential(
+            prune.l1_unstructured(nn.Linear(5, 6), "weight", 0.4), nn.Tanh(), nn.Linear(6, 2)
         ),
         (5,),
     ),

@@ -76,7 +76,7 @@ def test_300_equal_rows_in_3000_are_found_and_no_others():
     rows, planted = with_copies(table(2700), 300)
     result = duplicates(row_codes(rows))
     np.testing.assert_array_equal(result.group >= 0, planted)
-    assert not result.natural
+    assert not result.is_natural
     seen = {}  # by hand
     for i, row in enumerate(rows.to_pylist()):
         seen.setdefault(tuple(row.values()), []).append(i)

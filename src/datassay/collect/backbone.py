@@ -18,9 +18,9 @@ from datassay.errors import ModelError, install
 from datassay.models.backbones.choice import (
     OWN,
     default_encoder,
+    encoder_kind,
     encoder_named,
     is_installed,
-    reads,
 )
 from datassay.models.names import AUTO
 from datassay.progress import Progress, silent
@@ -97,18 +97,18 @@ class Backbone:
         check_kind("name", name, str)
         if name == AUTO:
             name, is_there = default_encoder(*sets)
-            if not name and reads(train) == "image":
+            if not name and encoder_kind(train) == "image":
                 return self._images(train, val)
             if not is_there:
                 pixels = encode_plainly(train, val)
                 if not name:
                     return pixels
-                return _annotate(*pixels, f"{WITHOUT[reads(train)]}; {REMEDY}")
+                return _annotate(*pixels, f"{WITHOUT[encoder_kind(train)]}; {REMEDY}")
         check_device(self.device)
         if self.store is not None:
             check_place(self.store)
         encoder = encoder_named(name)
-        kind = reads(train)
+        kind = encoder_kind(train)
         if encoder.reads != kind:
             raise ModelError(
                 f"encoder features:{name} reads {PLURAL[encoder.reads]}; these samples are "
@@ -136,7 +136,8 @@ class Backbone:
         if is_there and not have_one_size(*sets):
             return _annotate(*embed(train, val), f"{SIZES}, so the pretrained {name} reads them")
         pixels = encode_plainly(train, val)
-        subset = _sample_images(pixels[0])
+        rows = np.random.default_rng(0).permutation(len(train))[:MOST_IMAGES]
+        subset = pixels[0].subset(np.sort(rows))
         share = predicted_share(subset)
         if share >= ENOUGH_RIGHT:
             return pixels
@@ -149,12 +150,6 @@ class Backbone:
             return _annotate(*pixels, f"{note}, {encoder_share:.0%} by {name})")
         note = f"{note}), so the pretrained {name} reads them ({encoder_share:.0%})"
         return _annotate(*embed(train, val), note)
-
-
-def _sample_images(train: SampleSet) -> SampleSet:
-    """Draw up to 200 samples, in their order, by which it is decided how images are read."""
-    rows = np.random.default_rng(0).permutation(len(train))[:MOST_IMAGES]
-    return train.subset(np.sort(rows))
 
 
 def predicted_share(samples: SampleSet) -> float:

@@ -3,8 +3,6 @@
 Sizes are counted before anything is computed, so that a plan can be shown and a run can refuse.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -113,7 +111,7 @@ def choose_form(
 
 
 def _affordable_forms(
-    forms: list[Form], candidates: list[_Candidate], layers: Layers, sizes, fewest_landmarks: int
+    forms: list[Form], candidates: "list[_Candidate]", layers: Layers, sizes, fewest_landmarks: int
 ) -> list[Form]:
     """Return the forms that keep to their candidates' seconds, in order."""
     # The fewest landmarks may take as long as the slowest form without a limit.
@@ -144,6 +142,7 @@ def _describe_alternative(forms: list[Form], n_queries: int) -> str:
 
 
 def _check_settings(projection, outputs, projection_kind, memory, precision, products) -> None:
+    """Raise SettingError for settings that are wrong whatever the samples."""
     check_projection(projection)
     require(memory is None or memory > 0, "memory", "be a positive number of bytes", memory)
     one_of("outputs", outputs, OUTPUTS)
@@ -240,8 +239,8 @@ def _sized_form(
     layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind, precision: str
 ) -> Form:
     """Return a candidate's form with its sizes: rows, features, bytes and operations."""
-    n, m, n_outputs = sizes
-    k = n_outputs
+    n, m, n_outputs = sizes  # samples, queries
+    k = n_outputs  # that are differentiated: the outputs, or random mixtures of many
     if candidate.outputs == "averaged" and candidate.projection is None:
         k = min(n_outputs, MIXTURES)
     sizes = (n, m, k)

@@ -154,7 +154,7 @@ def collect(
             matrices["features"] = stored.features("train")
             matrices["val_features"] = stored.features("val")
         else:
-            matrices |= _kernel_or_features(blocks, n, form, val is not None)
+            matrices |= _kernel_or_features(blocks, n, form, with_val=val is not None)
     notes += probability_warning(f0[:n], train.is_classification)
     notes += check_initial_fit(
         f0[:n],
@@ -286,7 +286,7 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
         return layers
     # In float64 too, for some kernels of torch take one type alone.
     x_double = x if layers.takes_integers else x.double()
-    return vectorizable_layers(probe.double(), layers, x_double)
+    return vectorizable_layers(typed_copy(model, torch.float64), layers, x_double)
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:

@@ -72,7 +72,7 @@ class JacobianPass:
         samples = self.sets[chunk.split]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(
-            samples.x[chunk.samples], self.frozen, dtype, integers=self.layers.takes_integers
+            samples.x[chunk.samples], self.frozen, dtype, as_integers=self.layers.takes_integers
         )
         # On an accelerator: all bits of float32 in convolutions, and the same ones each time.
         with cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
@@ -98,6 +98,7 @@ class JacobianPass:
 
 def add_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) -> JacobianPass:
     """Return the same pass with the training samples at these ascending positions as landmarks."""
+    # Their Jacobians are collected here and now, by a pass over them alone.
     train = work.sets["train"]
     form = work.form
     products = replace(form.products, in_store=False)

@@ -129,19 +129,31 @@ def weighted_sum(
 
 
 def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
-    """Return one use of a batch, [b, ...], joined from the uses of its samples, each [1, ...]."""
+    """Return the uses of a batch, [b, ...], joined from those of its samples, each [1, ...]."""
     # Places that a sample lacks are 0. The use is a gradient unless all are factors.
     example = next(uses[0] for uses in uses_of if uses)
-    factors = [[use for use in uses if isinstance(use, Factors)] for uses in uses_of]
-    all_factors = list(map(len, factors)) == list(map(len, uses_of))
-    if not isinstance(example, Factors) or not all_factors:
+    if not all(isinstance(use, Factors) for uses in uses_of for use in uses):
         zeros = torch.zeros_like(matrix([example], rows))
         return [torch.cat([matrix(uses, rows) if uses else zeros for uses in uses_of])]
+    joined: list[Use] = []
+    for is_sparse in (False, True):  # an embedding's weights may be a dense layer's too
+        factors = [
+            [use for use in uses if isinstance(use, Factors) and use.is_sparse == is_sparse]
+            for uses in uses_of
+        ]
+        if any(factors):
+            joined.append(_join_factors(factors))
+    return joined
+
+
+def _join_factors(factors: Sequence[list[Factors]]) -> Factors:
+    """Return one use of a batch from its samples' factors of one kind."""
+    example = next(uses[0] for uses in factors if uses)
     unused = Factors(example.lhs[:, :0], example.rhs[:, :0])
     lefts = [torch.cat([use.lhs[0] for use in uses or [unused]]) for uses in factors]
     rights = [torch.cat([use.rhs[0] for use in uses or [unused]]) for uses in factors]
     pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
-    return [Factors(pad(lefts), pad(rights))]
+    return Factors(pad(lefts), pad(rights))
 
 
 def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
@@ -162,16 +174,11 @@ def restrict(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
 
 
 def rotate(
-    uses: list[Use],
+    use: Use,
     row_basis: Float[Tensor, "rows rows"] | None,
     column_basis: Float[Tensor, "c c"] | None,
-) -> list[Use]:
-    """Return each use in another basis: row_basisᵀ G column_basis of its gradients G."""
-    return [_rotate_use(use, row_basis, column_basis) for use in uses]
-
-
-def _rotate_use(use: Use, row_basis: Tensor | None, column_basis: Tensor | None) -> Use:
-    """Return row_basisᵀ G column_basis of one use's gradients G; None is the identity."""
+) -> Use:
+    """Return a use whose gradients are row_basisᵀ G column_basis of its G; None: the identity."""
     # Factors stay factors where this costs fewer operations. Sparse ones ignore the row basis.
     if isinstance(use, Factors):
         n_places = use.rhs.shape[1]
@@ -292,13 +299,13 @@ def _convolution(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Give
 def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size places"]:
     """Return what a convolution's kernel sees at each place; size = channels · kernel entries."""
     padding: Sequence[int] = ()
-    if isinstance(layer.padding, str):
-        spread = [d * (k - 1) for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
+    if isinstance(layer.padding, str):  # "same" or "valid"
+        lost = [d * (k - 1) for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
         if layer.padding == "valid":
-            spread = [0] * len(spread)
-        padding = [s // 2 for s in spread]
-        # An odd spread is padded by one more at the end. pad() takes the last axis first.
-        x = functional.pad(x, [v for s in reversed(spread) for v in (0, s % 2)])
+            lost = [0] * len(lost)
+        padding = [size // 2 for size in lost]
+        # An odd size is padded by one more at the end. pad() takes the last axis first.
+        x = functional.pad(x, [v for size in reversed(lost) for v in (0, size % 2)])
     else:
         padding = cast("tuple", layer.padding)
     if layer.padding_mode != "zeros":
@@ -306,14 +313,15 @@ def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size pl
         x = functional.pad(x, widths, layer.padding_mode)
         padding = [0] * len(padding)
     sizes = [layer.kernel_size, layer.dilation, padding, layer.stride]
-    if isinstance(layer, nn.Conv1d):  # unfold knows two axes
+    if isinstance(layer, nn.Conv1d):  # unfold knows two axes: a height of 1 is put before
         x = x[:, :, None]
-        row_axis = (1, 1, 0, 1)
-        sizes = [(axis, *size) for axis, size in zip(row_axis, sizes, strict=True)]
+        of_height = (1, 1, 0, 1)  # kernel, dilation, padding and stride
+        sizes = [(height, *size) for height, size in zip(of_height, sizes, strict=True)]
     return functional.unfold(x, *map(tuple, sizes))
 
 
 def _embedding(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+    """Return factors of the table of vectors: the rows looked up, and the gradients there."""
     assert isinstance(layer, nn.Embedding)
     ids = x.reshape(b, -1)
 

@@ -1,7 +1,5 @@
 """The linearised network: everything that one pass over the model collects for the scores."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -80,7 +78,7 @@ class Linearization:
         residual = (self.targets - self.outputs).double()
         return residual.reshape(len(self), self.rows_per_sample, -1)
 
-    def average_outputs(self) -> Linearization:
+    def average_outputs(self) -> "Linearization":
         """Average over the outputs, to one kernel row per sample.
 
         Returns:
@@ -119,7 +117,7 @@ class Linearization:
         b = self.rows_per_sample
         return (torch.as_tensor(indices)[:, None] * b + torch.arange(b)).flatten()
 
-    def subset(self, indices: np.ndarray) -> Linearization:
+    def subset(self, indices: np.ndarray) -> "Linearization":
         """Return the linearisation with only the training samples at `indices`.
 
         Args:
@@ -142,7 +140,7 @@ class Linearization:
             form=replace(self.form, n_rows=len(rows)),
         )
 
-    def held_out(self, indices: np.ndarray, val_idx: np.ndarray) -> Linearization:
+    def held_out(self, indices: np.ndarray, val_idx: np.ndarray) -> "Linearization":
         """Make some of the training samples the validation samples, without collecting anew.
 
         Args:
@@ -162,7 +160,7 @@ class Linearization:
             val_features=None if self.features is None else _rows_at(self.features, held_rows),
         )
 
-    def judged_on(self, val_idx: np.ndarray) -> Linearization:
+    def judged_on(self, val_idx: np.ndarray) -> "Linearization":
         """Return the linearisation with only the validation samples at `val_idx`, [m] positions."""
         rows = self._rows(val_idx)
         features = self.val_features

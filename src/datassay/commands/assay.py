@@ -1,7 +1,5 @@
 """`datassay.assay`: the job of `datassay run` for notebooks and programs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile
@@ -57,11 +55,11 @@ class Assay(Plotted):
         user_data: the samples as they were given.
     """
 
-    findings: Findings
+    findings: "Findings"
     user_data: UserData
 
     @property
-    def actions(self) -> ActionTable | None:
+    def actions(self) -> "ActionTable | None":
         """The gain of each action on held-out samples, best first; None: nothing was retrained."""
         return self.findings.acts
 
@@ -101,7 +99,7 @@ class Assay(Plotted):
         table = suspects_table(self.findings)
         return self._frame(table, table["id"])
 
-    def _frame(self, table: pa.Table, ids: pa.ChunkedArray) -> Any:
+    def _frame(self, table: "pa.Table", ids: "pa.ChunkedArray") -> Any:
         """Return a table as a pandas frame where pandas is installed, else unchanged."""
         if find_spec("pandas") is None:
             return table
@@ -149,7 +147,7 @@ class Assay(Plotted):
             extra_files = {file.name: partial(shutil.copyfile, file)}
             return write_results(replace(self.findings, origin=origin), out, extra_files)
 
-    def review(self, path: str | Path = OUT, *, port: int = 0) -> Review:
+    def review(self, path: str | Path = OUT, *, port: int = 0) -> "Review":
         """Save the results, and serve the page for a review as `datassay view` does.
 
         `apply` with the same path then gives back the data as decided.
@@ -226,7 +224,7 @@ class Assay(Plotted):
         return [name for name in object.__dir__(self) if name not in HIDDEN]
 
     @property
-    def _page(self) -> Page:
+    def _page(self) -> "Page":
         from datassay.commands.run.page import page
 
         return page(self.findings)
@@ -241,10 +239,12 @@ class Assay(Plotted):
 
     def __repr__(self) -> str:
         samples = self.findings.samples
-        action = self.actions and self.actions.best
+        from datassay.commands.run.verdict import verdict
+
         n_suspects = int(self.findings.issues.is_issue.sum())
         text = f"{count(len(samples), 'sample')}, {count(n_suspects, 'suspected label')}"
-        return f"Assay({samples.name}: {text}, best action: {action.words if action else 'none'})"
+        headline = verdict(self.findings).cards[0].headline
+        return f"Assay({samples.name}: {text}, next: {headline[:1].lower()}{headline[1:]})"
 
     def __str__(self) -> str:
         table = self.actions
@@ -277,7 +277,7 @@ class Review:
         server: made, not serving yet.
     """
 
-    def __init__(self, server: ReviewServer):
+    def __init__(self, server: "ReviewServer"):
         self._server = server
         threading.Thread(target=server.serve_forever, name="review", daemon=True).start()
 
@@ -287,7 +287,7 @@ class Review:
         return self._server.url
 
     @property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> "Decisions":
         """The decisions so far."""
         from datassay.act.review.decisions import Decisions, read_decisions
 

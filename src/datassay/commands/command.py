@@ -9,8 +9,6 @@ texts and other files beside it (or these two in `files.py`). A job may also hav
 module instead. Options are read off the settings' fields.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys
@@ -207,7 +205,7 @@ class Command:
             name = "page"
         return import_module(f"{self.home}.{name}")
 
-    def write(self, results: Any, out: Path, *, overwrite: bool = False) -> tuple[Page, Path]:
+    def write(self, results: Any, out: Path, *, overwrite: bool = False) -> "tuple[Page, Path]":
         """Write the page and all other files of the results, or none of them.
 
         Args:
@@ -230,7 +228,7 @@ class Command:
         return page, write_pages(parts, out, overwrite=overwrite, is_checked=True, job=files.FILES)
 
     def show(
-        self, results: Any, settings: Any, page: Page, path: Path, *, verbose: bool = False
+        self, results: Any, settings: Any, page: "Page", path: Path, *, verbose: bool = False
     ) -> None:
         """Print the page in short, where it is, and what to type next."""
         from datassay.commands.terminal import next_lines, page_lines

@@ -29,6 +29,7 @@ LONGEST, SIDE = 24, 32  # characters of a value, pixels of an image
 MOST_MARKED, FEWEST_TEXTS, TIMES = 5, 3, 2.0
 MOST_TEXTS = 2000  # of a class, in which words are counted
 
+MARKED = "Yellow: words that tell the suggested label from the given one."
 UNMEASURED = "What actions gain was not measured; a larger budget measures it."
 
 
@@ -45,8 +46,13 @@ def assay_html(findings: Findings, hints: str) -> str:
     n_more = len(warnings[MOST_WARNINGS:])
     if n_more:
         lines += [f"{count(n_more, 'more warning')}: .warnings holds all."]
-    tables = [table for table in (suspects_in_short(findings), _actions(findings)) if table]
-    return short_html(run_verdict.sentence, *lines, *tables, *_advice(run_verdict), hints)
+    suspects = suspects_in_short(findings)
+    key = []
+    if suspects is not None and findings.samples.texts is not None:
+        key = [MARKED]
+    actions = _actions(findings)
+    blocks = [*filter(None, [suspects]), *key, *filter(None, [actions]), *_advice(run_verdict)]
+    return short_html(run_verdict.sentence, *lines, *blocks, hints)
 
 
 def _advice(run_verdict: Verdict) -> list[str]:

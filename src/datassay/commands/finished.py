@@ -159,7 +159,7 @@ def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:
         return train
     warning = (
         f"{len(val):,} of {len(train) + len(val):,} samples are held out to judge by and get no "
-        "scores; --val-fraction 0 (val_fraction=0) scores all."
+        "scores; a val_fraction of 0 scores all."
     )
     return replace(train, warnings=(*train.warnings, warning))
 
@@ -232,7 +232,7 @@ class UserData:
 
     def origin(self) -> Origin:
         """Return how samples of a name or path are read again."""
-        return _origin(self.data, self.val, self.reading)
+        return _describe_origin(self.data, self.val, self.reading)
 
     def write_data(self, folder: Path, out: Path) -> tuple[Path, Origin]:
         """Write data from memory to a file; return its path and how it is read again from `out`."""
@@ -243,17 +243,17 @@ class UserData:
             data = (*data, *val)
             val = None
         file, file_roles = keep(data, folder, **roles)
-        origin = _origin(file, val, {**self.reading, **dict.fromkeys(ROLES), **file_roles})
+        origin = _describe_origin(file, val, {**self.reading, **dict.fromkeys(ROLES), **file_roles})
         inputs = {**origin.inputs, "data": str(out.resolve() / file.name)}
         return file, replace(origin, inputs=inputs)
 
 
-def _origin(data: Any, val: Any, reading: dict[str, Any]) -> Origin:
-    """Return how the command line would read the data, without a `val` that was given apart."""
+def _describe_origin(data: Any, val: Any, reading: dict[str, Any]) -> Origin:
+    """Return the command line's inputs by which a name or path is read again as `load` read it."""
     columns: dict[str, Any] = {}
-    if val is not None:
+    if val is not None:  # queries of their own: none are split off the data
         columns = {"val_fraction": 0.0}
-    for name in COLUMNS:  # names between commas, quoted where they hold one
+    for name in COLUMNS:  # a command takes column names as one line of CSV
         names = reading.get(name)
         if names is not None:
             if isinstance(names, str):

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from datassay.commands.inputs import DataInputs
 from datassay.data.samples import SampleSet
-from datassay.report.advice import most_urgent_first
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
 from datassay.report.page import Card, Gallery, Page, Row, Table
@@ -62,13 +61,12 @@ def compose_page(
     files: Mapping[str, str],
     *,
     ids: Mapping[str, tuple[str, ...]] | None = None,
-    urgent_first: bool = False,
 ) -> Page:
     """Return the page of findings: its filled template under the facts and warnings."""
     samples = None
     if isinstance(findings, SampleFindings):
         samples = findings.samples
-    page = compose(
+    return compose(
         template,
         blocks,
         {"findings": findings, "typed": partial(type_command, findings.facts), **numbers},
@@ -78,9 +76,6 @@ def compose_page(
         files=files,
         columns=samples.columns if samples else (),
     )
-    if urgent_first:
-        return replace(page, advice=most_urgent_first(page.advice))
-    return page
 
 
 def split_words(command: str) -> list[str]:
@@ -114,6 +109,19 @@ def type_command(facts: Mapping[str, str], command: str, *options: str) -> str:
     return shlex.join(["datassay", command, words[2], *inputs, *options])
 
 
+def retype(facts: Mapping[str, str], option: str, value: object) -> str:
+    """Return the command of these facts with another value of an option, and no --out; "" if none.
+
+    The option is added where the command does not have it.
+    """
+    words = split_words(facts.get("Command", ""))
+    for name in ("--out", option):
+        if name in words:
+            k = words.index(name)
+            del words[k : k + 2]
+    return shlex.join([*words, option, str(value)]) if len(words) > 1 else ""
+
+
 def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **opts: Any) -> Table:
     """Return a table of a page; the first cell of each row is its heading."""
     lines = tuple(Row(heading, tuple(cells)) for heading, *cells in rows)
@@ -131,14 +139,14 @@ def sample_table(
     scores: Mapping[str, Any],
     further_columns: Mapping[str, Any] | None = None,
     *,
-    truth: bool = True,
+    with_truth: bool = True,
 ) -> pa.Table:
     """Return a table with a row per sample, its label between `scores` and `further_columns`."""
     columns = {"id": column(samples.ids), **scores, "label": column(samples.y)}
     if samples.is_classification:
         columns["class_name"] = labels(samples, samples.y)
     columns |= further_columns or {}
-    if truth and samples.true_y is not None:
+    if with_truth and samples.true_y is not None:
         columns["true_label"] = labels(samples, samples.true_y)
     if samples.source is not None:
         columns["source"] = column(samples.source)

@@ -70,9 +70,9 @@ def position_of(option: Any) -> int:
     return [*" ".join(PANELS.values()).split(), option.name].index(option.name)
 
 
-def option_row(option: Any, *, in_short: bool) -> tuple[str, str]:
+def option_row(option: Any, *, is_short: bool) -> tuple[str, str]:
     """Return an option as it is typed, and its meaning and default; in short, one sentence."""
-    if in_short:
+    if is_short:
         text = re.split(r"(?<=\.) (?=[A-Z(])", option.help)[0]
     else:
         text = str(option.help)

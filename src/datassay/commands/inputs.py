@@ -1,7 +1,5 @@
 """Inputs that commands share: which samples, and what is corrupted on purpose."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -192,7 +190,7 @@ class PlanInputs:
 
 def asked_backbone(
     options: Mapping[str, Any], store: str | None, progress: Progress
-) -> Backbone | None:
+) -> "Backbone | None":
     """Return the frozen encoder that the model's name asks for, or None."""
     from datassay.models.names import asked_encoder
 
@@ -209,8 +207,8 @@ def asked_backbone(
 
 
 def load_sets(
-    inputs: DataInputs, encode: Backbone | None = None, val: str | None = None
-) -> tuple[SampleSet, SampleSet | None]:
+    inputs: DataInputs, encode: "Backbone | None" = None, val: str | None = None
+) -> "tuple[SampleSet, SampleSet | None]":
     """Load (train, val) as the inputs name them, val perhaps from a file."""
     from datassay.data.load import load
 
@@ -221,7 +219,7 @@ def load_sets(
     return train, held_out
 
 
-def _read_trusted(path: Path, ids: np.ndarray) -> np.ndarray:
+def _read_trusted(path: Path, ids: "np.ndarray") -> "np.ndarray":
     """Return [n] bool, True where a file names the id: one a line, in .csv the first column."""
     import numpy as np  # slow to import
 
@@ -241,7 +239,7 @@ def _read_trusted(path: Path, ids: np.ndarray) -> np.ndarray:
 
 def check_inputs(
     options: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs
-) -> Glance | None:
+) -> "Glance | None":
     """Check paths, names and settings before anything heavy is imported.
 
     Returns:
@@ -259,7 +257,7 @@ def check_inputs(
     if isinstance(model, str):
         check_known(model)
     glance = None
-    if not options.get("before"):
+    if not options.get("before"):  # after a review the earlier run names columns
         glance = check_named(inputs.named, **inputs.options)
     queries = options.get("queries")
     if queries and queries not in BUILTINS:
@@ -267,7 +265,7 @@ def check_inputs(
     return glance
 
 
-def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
+def with_noise(train: "SampleSet", inputs: NoiseInputs, seed: int) -> "SampleSet":
     """Return the samples with labels flipped as the inputs ask; the same set without noise."""
     from datassay.data.corrupt.label_noise import add_label_noise
 
@@ -288,15 +286,15 @@ def number_or(text: str, word: str, name: str) -> float | str:
 
 
 def whole_auto_or_none(
-    text: str, name: str, kind: str = "a whole number", *, auto: bool = True
+    text: str, name: str, kind: str = "a whole number", *, allows_auto: bool = True
 ) -> Any:
     """Return a text as a whole number, "auto" where allowed, or None for "none"."""
     if text == "none":
         return None
-    if auto and text == "auto":
+    if allows_auto and text == "auto":
         return text
     if not text.isdecimal() or len(text) > 15:
-        words = "'auto', 'none'" if auto else "'none'"
+        words = "'auto', 'none'" if allows_auto else "'none'"
         raise SettingError(f"{name} must be {words} or {kind}; got {text[:60]!r}.")
     return int(text)
 

@@ -72,7 +72,7 @@ class _HelpCommand(TyperCommand):
             text = text.replace("FORMATS", in_words() if "FORMATS" in text else "")
             vars(option).update(help=text, rich_help_panel=panel)
             if not common or option.name in common:
-                panels[panel].append(option_row(option, in_short=bool(common)))
+                panels[panel].append(option_row(option, is_short=bool(common)))
         self.epilog = self.details.epilog() or None
         usage = re.sub("[{}]", "", " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)]))
         epilog = self.epilog or ""
@@ -104,6 +104,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
         parameters.append(_make_keyword("help_all", Annotated[bool, option], False))
 
     def function(**options: Any) -> None:
+        """Run the command with what was typed."""
         options.pop("help_all", None)
         with clear_exit(partial(use_flags, declared)):
             out = options.pop("out", command.out)

@@ -1,7 +1,5 @@
 """What every command shares: the streams it prints to, and how it fails."""
 
-from __future__ import annotations
-
 import io
 import logging
 import math
@@ -40,7 +38,7 @@ class Stopped(KeyboardInterrupt):
     """The interruption by a signal, whose number is its argument."""
 
     # The last one: what it cuts short may raise another error instead.
-    latest: ClassVar[Stopped | None] = None
+    latest: "ClassVar[Stopped | None]" = None
 
 
 class _Stream:
@@ -229,6 +227,7 @@ def handle_stops() -> None:
     last_time = -math.inf
 
     def stop(number: int, frame: object) -> None:
+        """Raise Stopped, unless a signal came just before."""
         nonlocal last_time
         earlier = last_time
         last_time = time.monotonic()
@@ -238,6 +237,7 @@ def handle_stops() -> None:
             raise Stopped.latest
 
     def resend_stop(failure: sys.UnraisableHookArgs) -> None:
+        """Send the signal again where Python could not raise it."""
         nonlocal last_time
         if not isinstance(failure.exc_value, Stopped):
             return sys.__unraisablehook__(failure)

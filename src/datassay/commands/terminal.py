@@ -1,7 +1,5 @@
 """Output of the command line: progress while it works, a short table when it is done."""
 
-from __future__ import annotations
-
 import io
 import sys
 import time
@@ -63,7 +61,7 @@ class ProgressDisplay:
             console=console, refresh_per_second=REDRAWS, transient=True, get_renderable=self._line
         )
 
-    def __enter__(self) -> ProgressDisplay:
+    def __enter__(self) -> "ProgressDisplay":
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -197,7 +195,10 @@ def next_lines(page: Page, path: Path) -> list[str]:
         page_line = str(path)
     lines = [page_line]
     for k, command in enumerate(page.commands):
-        lines.append(f"{'      ' if k else 'Next: '}{command}")
+        start = "Next: "
+        if k:
+            start = page.purposes[k] or "      "
+        lines.append(f"{start}{command}")
     return lines
 
 

@@ -51,6 +51,7 @@ def checks_arguments(function: F) -> F:
 
     @functools.wraps(function)
     def check_and_call(*args: Any, **kwargs: Any) -> Any:
+        """Call the function with its arguments converted and checked."""
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:

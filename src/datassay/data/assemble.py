@@ -180,7 +180,7 @@ def _split_together(
         strata = samples.y[by_id] if samples.is_classification else None
         fold = np.empty(n, dtype=np.int64)
         fold[by_id] = group_folds(groups[by_id], strata, _N_FOLDS, seed)
-        is_held = _nearest_share(fold, samples.y, val_fraction, strata is not None)
+        is_held = _nearest_share(fold, samples.y, val_fraction, has_classes=strata is not None)
     if n - is_held.sum() < 2:
         raise DataError(
             f"at least 2 training samples must remain; val_fraction {val_fraction} by "

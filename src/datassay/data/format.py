@@ -61,8 +61,8 @@ class Format(_BaseFormat):
 
     Attributes:
         read: path → the source.
-        give_back: path, task, link → the data as they are stored; `link` says whether files that
-            do not change may be second names of the same ones. None: it cannot be given back.
+        give_back: path, task, may_link → the data as they are stored; may_link: whether files
+            that do not change may be second names of the same ones. None: it cannot be given back.
     """
 
     read: Callable[[Path], Source]
@@ -72,11 +72,11 @@ class Format(_BaseFormat):
         """Return the samples in a file or folder."""
         return self.read(path)
 
-    def original(self, path: Path, choices: Choices, *, link: bool) -> Original:
+    def original(self, path: Path, choices: Choices, *, may_link: bool) -> Original:
         """Return the data as they are stored; refuse them where they cannot be given back."""
         if self.give_back is None:
             raise self.refusal(path)
-        return self.give_back(path, choices.task, link)
+        return self.give_back(path, choices.task, may_link)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class TableFormat(_BaseFormat):
             # No name for the table here: what `table_source` has read of it can then be let go.
             return table_source(self.table(path, choices), str(path), choices)
 
-    def original(self, path: Path, choices: Choices, *, link: bool) -> Original:
+    def original(self, path: Path, choices: Choices, *, may_link: bool) -> Original:
         """Return the data as they are stored; refuse them where they cannot be given back."""
         if self.give_back is None:
             raise self.refusal(path)

@@ -228,7 +228,8 @@ def _add_val_table(source: Source, val: Any, choices: Choices) -> Source:
         if isinstance(file_format, TableFormat):
             table = file_format.table(path, choices)
     if table is None:
-        raise DataError(f"val must be a table as data is ({_tables()}); got {str(val)[:80]!r}.")
+        kinds = ", ".join(suffixes(of_tables=True))
+        raise DataError(f"val must be a table as data is ({kinds}); got {str(val)[:80]!r}.")
     read_as = {c.name: c.read_as for c in source.columns if c.name in table.column_names}
     features = []
     if source.preparation is not None:
@@ -237,10 +238,10 @@ def _add_val_table(source: Source, val: Any, choices: Choices) -> Source:
     ids = next((name for name, role in read_as.items() if role == "ids"), None)
     texts = tuple(name for name, role in read_as.items() if role == "text")
     keep = tuple(name for name in features if name in read_as)
-    forms = {c.name: c.form for c in source.columns}
+    earlier = {c.name: c for c in source.columns}
     left_out = tuple(name for name, role in read_as.items() if role == "left out")
     choices = replace(choices, target=target, keep=keep, text=texts, categorical=(), drop=left_out)
-    choices = replace(choices, ids=choices.ids or ids, finds_ids=False, forms=forms)
+    choices = replace(choices, ids=choices.ids or ids, finds_ids=False, earlier=earlier)
     val_source = table_source(table, str(path), choices)
     val_part = val_source.train
     warnings = tuple(f"val: {text}" for text in val_source.warnings)
@@ -307,8 +308,9 @@ def _named_format(data: str | Path, choices: Choices) -> tuple[Path, Format | Ta
         path, file_format = existing_format(data)
     has_roles = any(getattr(choices, role) is not None for role in ROLES)
     if (choices.any or has_roles) and not isinstance(file_format, TableFormat):
+        kinds = ", ".join(suffixes(of_tables=True))
         raise DataError(
-            f"{NAMING} name columns of a table ({_tables()}); {data} is none. Leave them out."
+            f"{NAMING} name columns of a table ({kinds}); {data} is none. Leave them out."
         )
     return path, file_format
 
@@ -330,15 +332,10 @@ def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
     return known_format(path)
 
 
-def original(data: str | Path, choices: Choices, *, link: bool = True) -> Original:
+def original(data: str | Path, choices: Choices, *, may_link: bool = True) -> Original:
     """Return data as they are stored, ready to be given back; refuse what `load` would."""
-    # link: whether files that do not change may be given back as second names of the same file.
+    # may_link: whether files that do not change may be given back as second names of the same file.
     if data in BUILTINS:
         return original_builtin(str(data))
     path, file_format = existing_format(data)
-    return file_format.original(path, choices, link=link)
-
-
-def _tables() -> str:
-    """Return the suffixes of tables, with commas between."""
-    return ", ".join(suffixes(of_tables=True))
+    return file_format.original(path, choices, may_link=may_link)

@@ -1,7 +1,5 @@
 """What new rows must be for a fitted model, stored with it: they become x as the training did."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -239,7 +237,7 @@ class RowFormat:
         }
 
     @staticmethod
-    def from_json(stored: Mapping[str, Any]) -> RowFormat:
+    def from_json(stored: Mapping[str, Any]) -> "RowFormat":
         """Rebuild a format from what `to_json` gave; raise ValueError if its parts disagree."""
         shape = tuple(map(int, stored["shape"]))
         dtype = np.dtype(stored["dtype"])

@@ -3,8 +3,6 @@
 Only formats that Pillow itself decodes are opened: none starts a program.
 """
 
-from __future__ import annotations
-
 import io
 import struct
 import warnings
@@ -193,7 +191,7 @@ class Pictures(Indexed):
         with _open(self._files[row]) as image:
             return self._pixels(image)
 
-    def _get_subset(self, rows: np.ndarray) -> Pictures:
+    def _get_subset(self, rows: np.ndarray) -> "Pictures":
         return Pictures(self._files, self._sizes, self.ground, rows)
 
     def _pixels(self, image: Any) -> np.ndarray:

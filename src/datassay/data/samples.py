@@ -1,7 +1,5 @@
 """A labelled sample set: what every later step receives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -37,6 +35,7 @@ class Column:
     treatment: str = ""  # what became of it in x, in words
     note: str = ""  # why it was left out, or what is not as usual
     form: str = ""  # of strings that are dates or numbers, how they are written
+    missing_code: float | None = None  # the number that stands for a missing one, such as -999
     tells_target: bool = False  # whether it predicts the target almost alone, or with one other
 
 
@@ -209,7 +208,7 @@ class SampleSet:
         left_out = {column.name for column in self.columns if column.read_as == "left out"}
         return self.rows.select([name for name in self.rows.column_names if name not in left_out])
 
-    def subset(self, indices: np.ndarray) -> SampleSet:
+    def subset(self, indices: np.ndarray) -> "SampleSet":
         """Return the samples at `indices` ([m] integers or an [n] mask), with their ids."""
         arrays = ((name, getattr(self, name)) for name in OF_EACH)
         subsets: dict[str, Any] = {n: values[indices] for n, values in arrays if values is not None}
@@ -221,7 +220,7 @@ class SampleSet:
 
     def recode(
         self, codes: Sequence[int], class_names: tuple[str, ...], label_type: LabelType
-    ) -> SampleSet:
+    ) -> "SampleSet":
         """Return the set with other class names; class c becomes class `codes[c]`."""
         new_codes = np.asarray(codes)
         true_y = self.true_y

@@ -143,9 +143,10 @@ def scan(folder: Path) -> list[os.DirEntry[str]]:
         ) from error
 
 
-def parse_in_blocks(parse: Callable[[int], pa.Table], size: int, block: int = 2**20) -> pa.Table:
+def parse_in_blocks(parse: Callable[[int], pa.Table], size: int) -> pa.Table:
     """Return what `parse` reads by blocks of some bytes, of more where a row is longer than one."""
     # size: bytes in all.
+    block = 2**20
     while True:
         try:
             return parse(block)

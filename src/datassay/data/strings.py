@@ -1,7 +1,5 @@
 """Strings in memory as large as their UTF-8: never one fixed width for the longest of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,7 +55,7 @@ class Texts(Indexed):
     def _get_item(self, row: int) -> str:
         return self._block[row].as_py()
 
-    def _get_subset(self, rows: np.ndarray) -> Texts:
+    def _get_subset(self, rows: np.ndarray) -> "Texts":
         return Texts(self._block, rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

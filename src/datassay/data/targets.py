@@ -346,9 +346,11 @@ def recode_for_outputs(
     samples: SampleSet, n_outputs: int, *, beside_loader: bool = False, is_own: bool = False
 ) -> SampleSet:
     """Return a set whose labels number a network's outputs; a regression unchanged."""
-    # Classes named by numbers from 0 to k − 1, as `load` names integers, may be fewer than outputs:
-    # each label becomes the number that names its class. beside_loader: the training samples are a
-    # loader's, labelled by output. is_own: the loss is the user's and takes other labels, too.
+    # - As many classes as outputs stay as they are; names that are other numbers are warned of, but
+    #   refused beside_loader, whose training samples are labelled by output.
+    # - Fewer classes, named by numbers from 0 to k − 1 as `load` names integers: each label becomes
+    #   the number that names its class.
+    # - Others stay if the loss is the user's (is_own), which takes any labels, else are refused.
     n = samples.n_classes
     names = samples.class_names
     if not n or (n_outputs == 1 and n == 2):

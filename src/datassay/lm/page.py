@@ -115,6 +115,7 @@ def _lead(result: Any, baselines: list[str]) -> str:
 
 
 def _facts(result: Any) -> dict[str, str]:
+    """Return the facts under the title, by name."""
     n_tokens = len(result.question.tokens.ids) - result.question.first
     reductions = {"sum": "every token counts the same", "mean": "every text counts the same"}
     return {
@@ -214,6 +215,7 @@ def _in_nats(value: float) -> str:
 
 
 def _method(result: Any) -> tuple[tuple[str, str], ...]:
+    """Return (term, explanation) of what the page shows."""
     terms = [
         (
             "effect of a text",

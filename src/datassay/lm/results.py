@@ -1,7 +1,5 @@
 """What made a model say this: the result, with its table and its page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,7 +154,7 @@ class TextInfluence:
         return write_pages(parts, Path(path), overwrite=overwrite)
 
     @property
-    def _page(self) -> Page:
+    def _page(self) -> "Page":
         from datassay.lm.page import page
 
         return page(self)

@@ -74,14 +74,13 @@ def _source(module_name: str) -> _Source:
     return _Source(module_name, None, is_own=not _is_installed(module_name.partition(".")[0]))
 
 
-def _is_installed(top: str) -> bool:
-    """Return whether a module is importable without the current folder; a bare folder is none."""
-    # top: the first part of a dotted name.
-    if top in sys.modules:
-        return _folder(top) != _current_folder()
+def _is_installed(package: str) -> bool:
+    """Return whether a package is importable without the current folder; a bare folder is none."""
+    if package in sys.modules:
+        return _folder(package) != Path.cwd().resolve()
     with _search_path(_other_search_folders()):
         try:
-            spec = importlib.util.find_spec(top)
+            spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):
             return False
     return spec is not None and spec.origin is not None
@@ -95,7 +94,9 @@ def _import_module(module_name: str, source: _Source) -> ModuleType:
         with _search_path(_other_search_folders()):
             return importlib.import_module(module_name)
     names_before = set(sys.modules)
-    folder = _current_folder() if source.file is None else source.file.parent
+    folder = Path.cwd().resolve()
+    if source.file is not None:
+        folder = source.file.parent
     with _search_path([*_other_search_folders(), str(folder)]):
         if source.file is None:
             module = importlib.import_module(module_name)
@@ -131,13 +132,10 @@ def _shadowed_file_note(module_name: str, source: _Source) -> list[str]:
     return [f"What is installed goes first; for the file of this folder write {file}:name."]
 
 
-def _current_folder() -> Path:
-    return Path.cwd().resolve()
-
-
 def _other_search_folders() -> list[str]:
     """Return the search path without the current folder."""
-    return [folder for folder in sys.path if Path(folder or ".").resolve() != _current_folder()]
+    current_folder = Path.cwd().resolve()
+    return [folder for folder in sys.path if Path(folder or ".").resolve() != current_folder]
 
 
 def _folder(top: str) -> Path | None:

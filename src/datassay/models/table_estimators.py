@@ -1,7 +1,5 @@
 """The usual models of tables as estimators: boosted trees, and a linear model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,7 +42,9 @@ class TableRegressor(BaseEstimator):
         self.parts = parts
         self.quick = quick
 
-    def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
+    def fit(
+        self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None
+    ) -> "TableRegressor":
         """Fit the model to any number of samples; a class may be rare, or be the only one."""
         self.scaler_ = None
         if self.kind != TREES:
@@ -101,6 +101,7 @@ class TableClassifier(TableRegressor):
         return self.model_.predict_proba(self._prepare(X))
 
     def _build(self, y: np.ndarray) -> Any:
+        """Return the unfitted model for these labels; set `classes_`."""
         self.classes_, counts = np.unique(y, return_counts=True)
         if len(counts) == 1:
             return DummyClassifier()

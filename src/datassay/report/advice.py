@@ -1,8 +1,7 @@
 """Advice: what to do next, and how urgent it is."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 N_CHECK_FIRST = 10  # ids that an advice names
 
@@ -22,8 +21,3 @@ class Advice:
     ids: tuple[str, ...] = ()
     code: str = ""  # lines of Python that do it; may be empty
     command: str = ""  # a shell command that does it, as it can be typed; may be empty
-
-
-def most_urgent_first(advice: Iterable[Advice]) -> tuple[Advice, ...]:
-    """Sort advice: what to act on, then what to look at, then what is fine."""
-    return tuple(sorted(advice, key=lambda piece: get_args(Severity).index(piece.severity)))

@@ -21,8 +21,6 @@ Blocks in neighbouring lines stand side by side. `backticks` set code. `{% set n
 collects a text in one line, for several uses.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import secrets
@@ -92,7 +90,7 @@ def compose(
     return Page(**page, **fields)
 
 
-_hiding: ContextVar[_Values] = ContextVar("_hiding")
+_hiding: "ContextVar[_Values]" = ContextVar("_hiding")
 
 
 @cache

@@ -133,9 +133,6 @@ def escape_with_code(text: str) -> Any:
 
 def tag(advice: Advice) -> str:
     """Return the line above a piece of advice: how urgent it is, and what it is about."""
-    if advice.kind == "contest":
-        has_lost = advice.severity != "fine"
-        return "Comparison with baselines" + text_if(has_lost, " · a baseline did better")
     return f"{advice.severity.capitalize()} · {advice.kind}"
 
 
@@ -162,9 +159,6 @@ def _footer(page: Page) -> dict[str, object]:
 
 
 def _read_template(name: str) -> str:
-    return _unify_line_ends((TEMPLATES / name).read_text(encoding="utf-8"))
-
-
-def _unify_line_ends(text: str) -> str:
-    """Replace all line ends by line feeds, as a browser does before it hashes a text."""
+    """Return a template's text; line ends are line feeds, as in what a browser hashes."""
+    text = (TEMPLATES / name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -11,9 +11,11 @@ from typing import Any
 
 from datassay.data.samples import Column
 from datassay.errors import hide_credentials
+from datassay.optional import text_if
 from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 
+PURPOSES = {"run": "Measure the gain: ", "apply": "Write the corrected data: "}
 SCHEMA = "1.0"  # of summary.json, as summary.schema.json beside this package's folders has it
 
 
@@ -302,6 +304,13 @@ class Page:
             "advice": advice,
             "columns": columns,
         }
+
+    @property
+    def purposes(self) -> tuple[str, ...]:
+        """What each command after a review is for, with a colon; "" of the others."""
+        words = [command.split()[1] for command in self.commands]
+        is_review = words[:1] == ["view"]
+        return tuple(text_if(is_review, PURPOSES.get(word, "")) for word in words)
 
     @property
     def blocks(self) -> Iterator[Block]:

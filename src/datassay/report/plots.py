@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.report.style import BLUE, INK, decades, log_ticks, plotly_text
+from datassay.report.style import BLUE, GREY, INK, decades, log_ticks, plotly_text
 from datassay.report.style import layout as look_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+    from datassay.stats import Interval
 
 LEGEND = "<extra>%{fullData.name}</extra>"  # the name behind what a hover says
 Colour = str | list[str]
@@ -178,6 +181,23 @@ def log_histogram(
     stack_counts(figure, exponents, groups, edges, hover, customdata=ranges)
     ticks, texts = decades(int(np.ceil(edges[0])), int(np.floor(edges[-1])))
     figure.update_xaxes(tickvals=ticks, ticktext=texts)
+    return figure
+
+
+def change_chart(title: str, rows: Sequence[tuple[str, Interval]], unit: float) -> Figure:
+    """Return a chart of changes with their intervals, times `unit`, one row each; a line at 0."""
+    n = len(rows)
+    figure = chart(title, height=120 + 64 * n, showlegend=False)
+    for k, (name, change) in enumerate(rows):
+        half = unit * change.half
+        bar = {"array": [half if math.isfinite(half) else 0], "thickness": 2.5}
+        hover = f"%{{x:+.3g}} ± {half:.3g}"
+        style = {"size": 12, "symbol": "diamond", "error_x": bar, "legendgroup": name}
+        marks(figure, [unit * change.gain], [n - k], name, GREY if k else BLUE, hover, **style)
+    level(figure, x=0)
+    names = [plotly_text(name) for name, _ in rows]
+    ticks = {"tickvals": list(range(n, 0, -1)), "ticktext": names}
+    figure.update_yaxes(**ticks, range=[0.6, n + 0.6], showgrid=False)
     return figure
 
 

@@ -139,7 +139,10 @@ def _query(predictions: Predictions, i: int) -> dict[str, object]:
 
 
 def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
-    """Return (name, value as text, share of a full bar); only the largest where there are many."""
+    """Return a row per output: name, value as text, bar length over the longest one's.
+
+    Of many outputs the N_OUTPUTS largest, in falling order. A single number has none.
+    """
     if len(names) == 2 and len(outputs) == 1:  # targets 0 and 1
         outputs = np.array([1 - outputs[0], outputs[0]])
     elif len(outputs) == 1:  # the prediction itself
@@ -222,7 +225,7 @@ def effect_words(predictions: Predictions) -> tuple[str, str, str]:
         target = f"the loss of the given {'label' if names else 'target'}"
         return target, "Raised the loss", "Lowered the loss"
     if predictions.attribution.measure == "margin":
-        target = f"the lead of {text_if(is_logit, 'the logit of ')}the given label, its margin,"
+        target = f"how far the given label leads{text_if(is_logit, ' by its logit')} (its margin)"
         return target, "Raised the margin", "Lowered the margin"
     outputs = predictions.outputs
     if len(names) == 2 and outputs is not None and outputs.shape[1] == 1:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool
 
+from datassay import stats
+from datassay.act.choose.action import DROP, RELABEL, REMOVE
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
 from datassay.act.remove.removal_curve import (
     HIGHEST_FIRST,
@@ -18,6 +20,7 @@ from datassay.act.remove.removal_curve import (
     SUSPECTS_FIRST,
     RemovalCurve,
 )
+from datassay.act.review.gain import ReviewGain
 from datassay.errors import SettingError
 from datassay.report.plots import chart, histogram, level, line, log_histogram, marks, stack_counts
 from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, plotly_text
@@ -25,7 +28,7 @@ from datassay.report.wording import in_points
 from datassay.results import Plotted, Tabular, columns_of
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
-from datassay.stats import DO, FREE, LEAVE, TRY
+from datassay.stats import DO, FREE, LEAVE, SHOWN, TRY
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -37,9 +40,13 @@ CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999)  # ticks of the odds' axis
 MORE_CHANCES = (0.1, 0.9)  # where it is short
 BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444")
 MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
-EXPECTED_ONLY = "expected, not measured"
+NAMES_OF_ADVICE = {LEAVE: "not shown to help"}
+FORECAST = "forecast, not measured"
+INSTEAD = "instead of relabelling"  # leaves out the same suspects
 ADVICE_COLOURS = {
-    DO: BLUE, TRY: SKY, FREE: "#009e73", LEAVE: GREY, EXPECTED_ONLY: "#b5bdc6",
+    DO: BLUE, TRY: SKY, INSTEAD: "#b8860b", FREE: "#009e73", NAMES_OF_ADVICE[LEAVE]: GREY,
+    FORECAST: "#b5bdc6",
+    "gains": BLUE, "may help": SKY, "no change is shown": GREY, "costs": VERMILION,
 }  # fmt: skip
 WIDE = 100.0  # largest over smallest value beyond which an axis is logarithmic
 
@@ -72,19 +79,40 @@ def figure_of(result: Plotted) -> Figure:
 @figure_of.register(ActionTable)
 def acts_figure(table: ActionTable) -> Figure:
     """Draw each action's gain and interval below its name; the widest may exceed the axis."""
-    actions = [action for action in table.actions if action.is_measured][::-1]
+    actions = [action for action in table.actions if action.is_measured]
+    advice = [advice_text(action, table.actions) for action in actions]
+    names = [action.words for action in actions]
+    return _intervals_figure(actions, names, advice, table.metric)
+
+
+@figure_of.register(ReviewGain)
+def review_figure(gain: ReviewGain) -> Figure:
+    """Draw what a review gained, by the labels that both sides agree on, with its interval."""
+    row = gain.rows[0]
+    if row.high <= -SHOWN:
+        verdict = "costs"
+    else:
+        advice = stats.advice(row.gain, row.low, row.high)
+        verdict = {DO: "gains", TRY: "may help"}.get(advice, "no change is shown")
+    return _intervals_figure([row], ["Now against before"], [verdict], gain.metric)
+
+
+def _intervals_figure(
+    rows: Sequence[Any], names: Sequence[str], groups: Sequence[str], metric: str
+) -> Figure:
+    """Draw the gain and the interval of each row below its name, coloured by group."""
+    actions, names, advice = rows[::-1], names[::-1], groups[::-1]
     scale = 1
-    unit = table.metric
-    if in_points(table.metric):
+    unit = metric
+    if in_points(metric):
         scale = 100
-        unit = f"points of {table.metric}"
+        unit = f"points of {metric}"
     height = 174 + 44 * len(actions)
     lowest, highest = (scale * end for end in _span(actions))
     if any(action.low * scale < lowest or action.high * scale > highest for action in actions):
         unit += "<br>the longest intervals go on"
     figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},
                    legend={"y": -80 / (height - 144)})  # fmt: skip
-    advice = [EXPECTED_ONLY if action.how == EXPECTED else action.advice for action in actions]
     for name, colour in ADVICE_COLOURS.items():
         rows = [k for k, text in enumerate(advice) if text == name]
         gain, low, high = (scale * np.array([getattr(actions[k], n) for k in rows])
@@ -96,16 +124,36 @@ def acts_figure(table: ActionTable) -> Figure:
         if rows:
             marks(figure, gain, rows, name, colour, hover, size=10, error_x=error, customdata=ends)
     level(figure, x=0, colour=GREY, width=1, dash=None)
-    for k, action in enumerate(actions):
+    for k, name in enumerate(names):
         look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
-        figure.add_annotation(x=0, y=k, text=plotly_text(action.words, 60), **look)
+        figure.add_annotation(x=0, y=k, text=plotly_text(name, 60), **look)
     figure.update_xaxes(range=[lowest, highest])
     figure.update_yaxes(tickvals=list(range(len(actions))), showticklabels=False, ticks="",
                         range=[-0.5, len(actions) - 0.25], showgrid=True)  # fmt: skip
     return figure
 
 
-def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
+def advice_text(action: ActionGain, actions: Sequence[ActionGain]) -> str:
+    """Return what to do with one of several actions, as tables and figures name it."""
+    is_corrected = any(a.kind == RELABEL and a.advice in {DO, TRY} for a in actions)
+    if is_corrected and action.kind in {REMOVE, DROP} and action.advice in {DO, TRY}:
+        return INSTEAD
+    if action.how == EXPECTED:
+        return FORECAST
+    return NAMES_OF_ADVICE.get(action.advice, action.advice) or "only screened"
+
+
+def gains_title(actions: Sequence[ActionGain]) -> str:
+    """Return the heading of a table or figure of actions: whether one helps."""
+    advice = {action.advice for action in actions}
+    if DO in advice:
+        return "What each action gains"
+    if TRY in advice:
+        return "What each action may gain: no gain is certain"
+    return "What each action gains: none is shown to help"
+
+
+def _span(actions: Sequence[Any]) -> tuple[float, float]:
     """Return an axis's ends: it holds 0, all gains and all intervals but the widest."""
     width = np.array([action.high - action.low for action in actions])
     are_narrow = width <= 3 * np.median(width)

@@ -61,14 +61,18 @@ def decades(low: int, high: int) -> tuple[list[int], list[str]]:
 
 
 def log_ticks(values: np.ndarray) -> dict:
-    """Return a logarithmic axis's ticks for positive values; plotly's below two decades."""
+    """Return a logarithmic axis's ticks for positive values: decades, or below two 1, 2 and 5."""
     # Whole exponents, also where rounding has moved one past its end.
     low = float(np.log10(values.min())) - 1e-9
     high = float(np.log10(values.max())) + 1e-9
     ticks, texts = decades(int(np.ceil(low)), int(np.floor(high)))
-    if len(ticks) < 2:
+    if high - low >= 2:
+        return {"tickvals": [10.0**k for k in ticks], "ticktext": texts}
+    exponents = range(int(np.floor(low)), int(np.ceil(high)) + 1)
+    marks = [m * 10.0**k for k in exponents for m in (1, 2, 5) if low <= np.log10(m) + k <= high]
+    if len(marks) < 2:
         return {"nticks": 5}
-    return {"tickvals": [10.0**k for k in ticks], "ticktext": texts}
+    return {"tickvals": marks, "ticktext": [f"{mark:.3g}" for mark in marks]}
 
 
 # Tol's "muted" scheme, safe for colour-blind readers, and a grey for what is merged.

@@ -225,13 +225,13 @@ def effects_of(
     outputs: Float[Tensor, "m k"],
     measured: Outcome,
     *,
-    first_order: bool = False,
+    is_first_order: bool = False,
 ) -> Iterator[Effects]:
     """Yield the effects on the outcome of chunks of output changes; to first order ∇m · Δf."""
     # outputs: of the network trained on all samples.
     with_all = measured(outputs)
     slope = None
-    if first_order:
+    if is_first_order:
         slope = torch.func.grad(lambda f: measured(f).sum())(outputs)
     for chunk in changes:
         # A few samples at a time: an outcome takes several copies of what it is computed from.
@@ -266,8 +266,8 @@ def gather(
     is_whole = top is None and n * m <= LARGEST_MATRIX
     effects = torch.empty(n if is_whole else 0, m, dtype=torch.float64)
     keep = min(top or DEFAULT_TOP, n)
-    raising = _Leaders(keep, largest=True)
-    lowering = _Leaders(keep, largest=False)
+    raising = _Leaders(keep, keeps_largest=True)
+    lowering = _Leaders(keep, keeps_largest=False)
     total = torch.empty(n, dtype=torch.float64)
     by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "own_effect": []}
     for chunk in chunks:
@@ -311,9 +311,9 @@ def gather(
 class _Leaders:
     """The largest, or smallest, effects on each query so far, and their samples, [t, m] each."""
 
-    def __init__(self, keep: int, *, largest: bool):
+    def __init__(self, keep: int, *, keeps_largest: bool):
         self._keep = keep
-        self._largest = largest
+        self._keeps_largest = keeps_largest
         self.effects = torch.empty(0)
         self.samples = torch.empty(0, dtype=torch.int64)
 
@@ -324,5 +324,5 @@ class _Leaders:
             effect = torch.cat([self.effects, effect])
             samples = torch.cat([self.samples, samples])
         keep = min(self._keep, len(effect))
-        self.effects, order = effect.topk(keep, dim=0, largest=self._largest)
+        self.effects, order = effect.topk(keep, dim=0, largest=self._keeps_largest)
         self.samples = samples.gather(0, order)

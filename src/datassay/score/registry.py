@@ -5,8 +5,6 @@ are found by the entry points of the group `datassay.scores`. What is registered
 section, summary and plan wherever it comes from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -54,9 +52,9 @@ class Context:
         results: of the scores named in `needs`, by name.
     """
 
-    lin: Linearization
-    train: SampleSet
-    val: SampleSet | None = None
+    lin: "Linearization"
+    train: "SampleSet"
+    val: "SampleSet | None" = None
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress = silent
@@ -79,7 +77,7 @@ class Sizes:
         options: what the user set, by name, as in `Context`.
     """
 
-    form: Form
+    form: "Form"
     train: int
     val: int
     classes: int = 0
@@ -142,7 +140,7 @@ class Score:
     compute: Callable[[Context], Any]
     result: type | None = None
     needs: tuple[str, ...] = ()
-    section: Callable[[SampleSet, Any], Any] | None = None
+    section: "Callable[[SampleSet, Any], Any] | None" = None
     is_in_text: bool = False
     cost: Callable[[Sizes], float | list[PlanStep]] | None = None
 

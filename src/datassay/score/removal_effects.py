@@ -165,6 +165,7 @@ def geometry_effects(
             effect = drop_pairs(pairs.rows)
         else:
             effect = adjoint(geometry, ridge, damping)
+        # Both estimate V[X] without each sample; the largest effects are computed anew.
         recompute = refit if geometry.is_linear and ridge > 0 else step
         recomputed_idx = effect.argsort(descending=True)[:rerank]
     else:
@@ -320,8 +321,9 @@ def _remove_set(
     slope, curvature = geometry.derivatives()
     mean_curvature = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean_curvature, ridge + damping)
-    is_removed = (~keep).double()
-    share = is_removed - is_removed.mean() * (ridge > 0)  # as `removal_gradients`
+    share = (~keep).double()  # of each gradient in the sum over those removed
+    if ridge > 0:  # as `removal_gradients` has it
+        share -= share.mean()
     gradient = geometry.features.pullback(slope * share[:, None]) / len(geometry)
     move = torch.cholesky_solve(gradient[:, None], factor)[:, 0]
     weights = None

@@ -163,8 +163,10 @@ def values(
         tally.add(subset, gain, subset_weight)
         if lin.labels is not None:
             outputs = fits.inputs @ weights + offset
-            accuracy, error = _accuracy_and_error(outputs, truth)
-            subset_scores.append((accuracy, error, subset_weight))
+            # The expected share of right classes, and the mean squared error.
+            accuracy = by_class(truth).gather(1, by_class(outputs).argmax(1, keepdim=True)).mean()
+            error = (outputs - truth).square().sum(1).mean()
+            subset_scores.append((float(accuracy), float(error), subset_weight))
         progress("data values", done, len(subsets))
     value, half_width = tally.means(by_steps=True)
     scale, unit, follows = _accuracy_scale(subset_scores, truth)
@@ -321,7 +323,9 @@ def _estimate_truth(
     a = modes.a
     if modes.val is not None:
         assert lin.val_targets is not None and lin.val_outputs is not None
-        val_offset = lin.val_outputs.double() * bool(offset.any())
+        val_offset = lin.val_outputs.double()
+        if not offset.any():  # the fit starts from 0
+            val_offset = torch.zeros_like(val_offset)
         weights = invert_ridge(a.T @ a, modes.penalty) @ (a.T @ (targets - offset))
         held_out = torch.cat([held_out, modes.val @ weights + val_offset])
         targets = torch.cat([targets, lin.val_targets])
@@ -337,15 +341,6 @@ def _estimate_truth(
         return targets, offset
     p_wrong = outliers(targets, held_out).probability[:, None]
     return (1 - p_wrong) * targets + p_wrong * held_out, offset
-
-
-def _accuracy_and_error(
-    outputs: Float[Tensor, "t k"], truth: Float[Tensor, "t k"]
-) -> tuple[float, float]:
-    """Return the expected share of right classes, and the mean squared error."""
-    predicted = by_class(outputs).argmax(1, keepdim=True)
-    accuracy = by_class(truth).gather(1, predicted).mean()
-    return float(accuracy), float((outputs - truth).square().sum(1).mean())
 
 
 def _accuracy_scale(

@@ -29,9 +29,7 @@ def add(path: Path, value: object) -> None:
     with journal_of(path).open("ab+", buffering=0) as file:
         end = _truncate_incomplete(file)
         digest = file_digest(path)
-        if end and not _is_begun_with(
-            file, digest
-        ):  # of an earlier file: a kill kept it from going
+        if end and not _is_begun_with(file, digest):  # of an earlier file, left by a kill
             end = 0
             file.truncate(end)
         lines = [value]

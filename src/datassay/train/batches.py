@@ -24,15 +24,15 @@ class Batch:
         x: inputs, [n, ...] (shared by all networks) or [S, batch, ...].
         y: targets, the same leading axes.
         weights: [S, n] or [S, batch]: of each sample in its network's loss, summing to 1.
-        shared: whether all networks share x and y.
         positions: [S, n] or [S, batch]: each sample's position among all n.
+        is_shared: whether all networks share x and y.
     """
 
     x: Tensor
     y: Tensor
     weights: Float[Tensor, "S samples"]
-    shared: bool
     positions: Int[Tensor, "S samples"]
+    is_shared: bool = False
 
 
 def batches(
@@ -57,7 +57,7 @@ def batches(
     weights = torch.full((len(subsets), size), 1 / size, dtype=dtype, device=x.device)
     seeds = [stream(seed, s) for s in range(len(subsets))]
     for idx in _shuffle(x, subsets, steps, size, seeds):
-        yield Batch(_rows(x, idx), _rows(y, idx), weights, False, idx)
+        yield Batch(_rows(x, idx), _rows(y, idx), weights, idx)
 
 
 def stream(seed: int, network: int) -> int:
@@ -94,7 +94,7 @@ def ragged_batches(
         batch_weights = uniform
         if weights is not None:
             batch_weights = uniform * weights.gather(1, idx)
-        yield Batch(_rows(x, idx), _rows(y, idx + version_start), batch_weights, False, idx)
+        yield Batch(_rows(x, idx), _rows(y, idx + version_start), batch_weights, idx)
 
 
 def multiply_weights(
@@ -156,11 +156,11 @@ def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: tor
     options = {"dtype": dtype, "device": x.device}
     if subset_size < SHARED_FROM * len(x):
         weights = torch.full((n_networks, subset_size), 1 / subset_size, **options)
-        return Batch(x[subsets], y[subsets], weights, False, subsets)
+        return Batch(x[subsets], y[subsets], weights, subsets)
     weights = torch.zeros(n_networks, len(x), **options)
     weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / subset_size, **options))
     positions = torch.arange(len(x), device=x.device)
-    return Batch(x, y, weights, True, positions.expand(n_networks, -1))
+    return Batch(x, y, weights, positions.expand(n_networks, -1), is_shared=True)
 
 
 def _shuffle(

@@ -3,8 +3,6 @@
 L(θ) = (1/Σ_i v_i) Σ_i v_i ℓ_i(J_i θ) + (ridge/2) ‖θ‖²
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -153,7 +151,7 @@ class _Problem:
         slope = self.loss.gradient(outputs, self.targets)
         return self.features.pullback(self.weight[..., None] * slope) + self.ridge * theta
 
-    def select(self, keep: Tensor) -> _Problem:
+    def select(self, keep: Tensor) -> "_Problem":
         """Return the problem of some of the models."""
         if self.targets.ndim == 2:
             targets = self.targets

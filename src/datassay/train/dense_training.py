@@ -132,7 +132,7 @@ class DenseGradients:
                 bias = b[..., None]
             if i:
                 torch.baddbmm(bias, w, self.h[i - 1], out=h)
-            elif batch.shared:
+            elif batch.is_shared:
                 if self.offset is None:
                     bias = bias.expand(*h.shape[:2], 1)
                 else:
@@ -149,7 +149,7 @@ class DenseGradients:
         """Write the gradient of the first layer's weight, from the batch's inputs."""
         grad = self.w[0].grad
         assert grad is not None
-        if batch.shared:
+        if batch.is_shared:
             torch.mm(self.d[0].flatten(0, 1), batch.x, out=grad.flatten(0, 1))
         else:
             torch.bmm(self.d[0], batch.x, out=grad)

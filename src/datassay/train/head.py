@@ -225,10 +225,10 @@ def _is_same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.equal(a, b)
 
 
-def _to_inputs(x: np.ndarray, model: nn.Module, integers: bool | None = None) -> Tensor:
+def _to_inputs(x: np.ndarray, model: nn.Module, as_integers: bool | None = None) -> Tensor:
     """Return inputs on the model's device, in its precision; integers to look up as int64."""
     parameter = next(model.parameters(), torch.zeros(()))
-    return network_inputs(x, model, parameter.dtype, integers=integers)
+    return network_inputs(x, model, parameter.dtype, as_integers=as_integers)
 
 
 def _check_finite(features: Tensor, samples: SampleSet) -> None:

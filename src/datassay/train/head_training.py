@@ -256,7 +256,7 @@ class _Heads:
             parts.append(fit_convex(features, y, self.loss, ridge, sample_weight=rows).weights)
             progress(STEP, min(start + at_once, len(weight)), len(weight))
         theta = torch.cat(parts).unflatten(1, (k, -1))  # [M, k, inputs]
-        theta = theta.permute(2, 0, 1).flatten(1).expand(n_seeds, -1, -1)
+        theta = theta.permute(2, 0, 1).flatten(1).expand(n_seeds, -1, -1)  # [S, inputs, M k]
         scores = []
         if self.val is not None:
             score, _ = self._val_score(theta, len(weight))

@@ -133,7 +133,7 @@ def retrain(
     if "all" not in stored:
         total += steps
         networks = _train(model, train, [None], full, part_of(progress, STEP, 0, total))
-        outputs = _outputs(networks, coalesce(val, train).x)[0]
+        outputs = networks.outputs(coalesce(val, train).x)[0].double().numpy()
         stored.put("all", {"outputs": outputs, "weights": _flatten_weights(networks)[0].numpy()})
     reference = stored.get("all")
     n_done = total - steps * len(missing)
@@ -215,19 +215,16 @@ def _measure_changes(
     queries: SampleSet,
     reference: dict[str, np.ndarray],
 ) -> list[dict[str, np.ndarray]]:
-    """Return for each sample left out what `Retrained` holds of it, by field."""
-    outputs = _outputs(networks, queries.x)  # [S, m, k]
-    held_out = _outputs(networks, train.x[left_out])  # [S, S, k]: network s on sample s
+    """Return a dictionary per sample left out: its part of the fields of `Retrained`."""
+    outputs = networks.outputs(queries.x).double().numpy()  # [S, m, k]
+    # Network s on the sample that network t lacks, of which s = t is held out, [S, S, k].
+    held_out = networks.outputs(train.x[left_out]).double().numpy()
     shift = _flatten_weights(networks).double() - torch.as_tensor(reference["weights"]).double()
     squared_shift = shift.square().sum(1).numpy()  # [S]
     return [
         {"outputs": outputs[s], "held_out": held_out[s, s], "weight_change": squared_shift[s]}
         for s in range(len(left_out))
     ]
-
-
-def _outputs(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "S m k"]:
-    return networks.outputs(x).double().numpy()
 
 
 def _flatten_weights(networks: TrainedNetworks) -> Float[Tensor, "S d"]:

@@ -153,6 +153,7 @@ def train_in_stacks(
     size = min(recipe.batch_size, subsets.shape[1])
 
     def train_stack(start: int) -> TrainedNetworks:
+        """Train the stack of STACK networks that begins with number `start`."""
         rows = list(subsets[start : start + STACK])
         streams = [stream(seed, start + s) for s in range(len(rows))]
         versions = [0] * len(rows)  # all learn the labels of train
@@ -214,12 +215,13 @@ def _fit_alone(fit: Fitting) -> Float[np.ndarray, "_ _ _"]:
 
 def _train_stack(fittings: Sequence[Fitting], stack: _Stack) -> TrainedNetworks:
     """Train the networks of one stack; return them in the order of its members."""
-    # They learn from one joined set, each from its own rows, labels and weights.
+    # The distinct sample sets are joined to one, and each network learns from its own rows of it,
+    # by its own labels and weights.
     recipe = stack.recipe
     fits = [fittings[i] for i, _ in stack.members]
     seeds = [seed for _, seed in stack.members]
     sets = list({id(fit.train): fit.train for fit in fits}.values())
-    # The first row of each set in the joined one, by the set's id.
+    # id(set) → its first row in the joined set.
     starts = dict(zip(map(id, sets), np.cumsum([0, *map(len, sets[:-1])]), strict=True))
     versions: list[np.ndarray] = []
     version_numbers = [_version_number(versions, fit, sets, starts) for fit in fits]

@@ -1,7 +1,5 @@
 """Training of many small networks in one batched program, each on its own subset of the samples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -64,7 +62,7 @@ class TrainedNetworks:
         parts = torch.as_tensor(x).split(CHUNK)
         return torch.cat([self.outputs(chunk).double() for chunk in parts], 1)
 
-    def subset(self, networks: slice) -> TrainedNetworks:
+    def subset(self, networks: slice) -> "TrainedNetworks":
         """Select some of the networks."""
         return TrainedNetworks(self.template, {n: t[networks] for n, t in self.state.items()})
 
@@ -139,6 +137,7 @@ def train_on_batches(
 ) -> TrainedNetworks:
     """Train networks on the batches that `draw_from` makes of all inputs and targets."""
     # labels: versions of the targets, each [n] or [n, k], joined along samples for `draw_from`.
+    # observe: as of `train_networks`.
     # prepared: the inputs of plain dense stacks, after the fixed layers of the network that learns
     # from each sample; None: the networks share those layers.
     dtype = getattr(torch, recipe.precision)
@@ -246,7 +245,7 @@ def _descend_dense(
     n, n_inputs = first_batch.x.shape[-2:]
     # Not for Adam: its step depends on the axes that it is taken along, descent's does not.
     is_descent = recipe.optimizer == "sgd" and recipe.batch_size is None
-    if not (is_descent and first_batch.shared and n < 2 * n_inputs):
+    if not (is_descent and first_batch.is_shared and n < 2 * n_inputs):
         return _descend(start, draw, DenseGradients(stack, predict), recipe, observe, progress)
     space = FunctionSpace(stack.layers[0], start, first_batch.x)
     gradients = DenseGradients(stack, predict, space.offset())
@@ -269,7 +268,7 @@ def _autograd(
     with run_vectorized(TASK):
         outputs = _forward(template, {**weights, **fixed}, batch)
         # Each network's loss touches its own weights only, so one backward pass serves all.
-        target_shape = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
+        target_shape = batch.y.shape[1:] if batch.is_shared else batch.y.shape[2:]
         y = batch.y.expand(*outputs.shape[:2], *target_shape)
         losses = loss_named(recipe.loss).value(outputs, y)
         (losses * batch.weights).sum().backward()
@@ -344,8 +343,8 @@ def _forward(
 ) -> Float[Tensor, "S samples k"]:
     """Return the outputs of S networks, whose stacked tensors are `state`, on a batch."""
     if len(batch.weights) == 1:  # vmap would turn one convolution into a grouped one
-        x = batch.x if batch.shared else batch.x[0]
+        x = batch.x if batch.is_shared else batch.x[0]
         return functional_call(template, {name: t[0] for name, t in state.items()}, (x,))[None]
-    input_axis = None if batch.shared else 0
+    input_axis = None if batch.is_shared else 0
     call = vmap(lambda state, x: functional_call(template, state, (x,)), in_dims=(0, input_axis))
     return call(state, batch.x)

@@ -31,7 +31,6 @@ from datassay.act.review.outcomes import (
 from datassay.act.review.remaining import (
     BATCH,
     LEAST_CHANCE,
-    _describe,
     _interval_of_errors,
     probe,
     remaining,
@@ -206,11 +205,6 @@ def test_none_found_bounds_the_share_by_the_rule_of_succession(n_reviewed):
         _interval_of_errors(fitted, 2000, 0, n_reviewed, (0.0, most), 0.9) for most in (1, 1e-3)
     ]
     assert ends[0] == (0.0, 2000 / (n_reviewed + 2)) and ends[1][1] < ends[0][1] / 2
-
-
-def test_what_going_on_would_find_is_told_as_people_count():
-    for yielded, words in ((2.6, "about 3"), (1.0, "about 1"), (0.34, "about 0.3")):
-        assert _describe(3, (1, 4), 2.0, yielded, 60, 100).endswith(words)
 
 
 def test_errors_of_one_confusion_are_found_sooner_than_in_the_fixed_order():

@@ -101,7 +101,7 @@ def test_arrays_keep_ids_and_are_whole_numbers_where_asked():
     samples = SampleSet(x, np.array([0, 1, 0]), np.array(["p", "q", "r"]), ("n", "y"))
     ids, parts = read(samples)
     assert ids.tolist() == ["p", "q", "r"] and parts[0][0].dtype == torch.float32
-    _, parts = read(samples, integers=True)
+    _, parts = read(samples, as_integers=True)
     assert parts[0][0].dtype == torch.int64
     again = batches(samples, 2).subset([2, 0])
     assert [i for ids, _ in again for i in ids] == ["r", "p"]

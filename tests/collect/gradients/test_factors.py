@@ -55,7 +55,7 @@ def test_rotated(kind, sides):
     truth = formed(result)
     truth = truth if left is None else left.T @ truth
     truth = truth if right is None else truth @ right
-    ours = matrix(rotate(result, left, right), ROWS)
+    ours = matrix([rotate(use, left, right) for use in result], ROWS)
     torch.testing.assert_close(ours, truth, rtol=1e-12, atol=1e-12)
 
 

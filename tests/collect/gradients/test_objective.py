@@ -368,3 +368,21 @@ def test_a_network_with_several_outputs_is_told_of(widths, n_warnings):
     warnings = several_outputs(Several(*widths), (torch.zeros(2, 4), torch.zeros(2).long()))
     assert len(warnings) == n_warnings
     assert all("[5] and [3] a sample: the first is taken" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("width", [3, 5])
+def test_an_output_that_the_answer_is_computed_from_is_not_taken(width):
+    model = MadeOf(
+        lambda net, x: ((h := net.body(x)), net.head(h)),
+        body=nn.Linear(4, width), head=nn.Linear(width, 3),
+    )  # fmt: skip
+    batch = torch.zeros(2, 4), torch.zeros(2).long()
+    with pytest.raises(ModelError, match=rf"gives \[{width}\] and \[3\] a sample.+Wrap it"):
+        several_outputs(model, batch)
+
+
+def test_a_network_that_takes_one_precision_alone():
+    model = MadeOf(lambda net, x: net.layer(x).addmm(x, x.float().T), layer=nn.Linear(2, 2))
+    batch = torch.ones(2, 2).double(), torch.zeros(2)
+    with pytest.raises(ModelError, match=r"must run on the batches .+take precision='float32' if"):
+        evaluate(model.double(), batch, outputs_of)

@@ -118,12 +118,12 @@ def test_weights_are_how_often_a_sample_is_drawn():
     ids, result = seen(DataLoader(Numbers(), 4, sampler=once))
     assert ids == [i for i in ALL if i != 1] and result.weights is None
     loader = DataLoader(Numbers(), 4, sampler=[3, 1, 3])  # of queries each that is drawn is one
-    result = samples_or_batches(loader, "val", queries=True).batches(2)
+    result = samples_or_batches(loader, "val", are_queries=True).batches(2)
     assert torch.cat([x for _, (x, _) in result])[:, 0].tolist() == [3, 1, 3]
     assert result.weights is None
     loader = DataLoader(Numbers(), 4, sampler=WeightedRandomSampler(WEIGHTS, 5))
     with pytest.raises(DataError, match="WeightedRandomSampler draws them anew"):
-        samples_or_batches(loader, "val", queries=True)
+        samples_or_batches(loader, "val", are_queries=True)
 
 
 @pytest.mark.parametrize("queries", [False, True])
@@ -140,7 +140,7 @@ def test_weights_are_how_often_a_sample_is_drawn():
 )
 def test_samplers_that_nobody_knows_the_samples_of(sampler, message, queries):
     with pytest.raises(DataError, match=message):
-        samples_or_batches(DataLoader(Numbers(), 4, sampler=sampler), "train", queries=queries)
+        samples_or_batches(DataLoader(Numbers(), 4, sampler=sampler), "train", are_queries=queries)
 
 
 def test_looking_leaves_generators_and_samplers_as_they_were():

@@ -7,6 +7,7 @@ import torch
 
 from datassay.collect.gradients.batches import collate
 from datassay.collect.gradients.criteria import objective
+from datassay.collect.jacobian.per_sample import typed_copy
 from helpers import transformers_models as tiny
 from helpers.per_sample import check, direct
 
@@ -58,6 +59,26 @@ def test_t5_with_its_decoder(tf):
     assert {n.split(".")[-2] for n in direct(engine)} == {"relative_attention_bias"}
 
 
+def test_experts_of_switch_whose_router_has_a_type_of_its_own(tf):
+    """Not each text has tokens for each expert, and the words are the decoder's head too."""
+    config = tf.SwitchTransformersConfig(
+        vocab_size=tiny.WORDS, d_model=8, d_kv=4, d_ff=8, num_layers=2, num_decoder_layers=2,
+        num_heads=2, num_experts=3, num_sparse_encoder_layers=1, num_sparse_decoder_layers=1,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    model = typed_copy(tf.SwitchTransformersForConditionalGeneration(config), torch.float64)
+    check(model, collate(tiny.texts(N, "token")), N)
+
+
+def test_frames_of_timesformer(tf):
+    config = tf.TimesformerConfig(
+        image_size=8, patch_size=4, num_frames=2, num_labels=3, hidden_size=8,
+        num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+    )  # fmt: skip
+    batch = {"pixel_values": torch.randn(N, 2, 3, 8, 8), "labels": torch.arange(N) % 3}
+    check(tf.TimesformerForVideoClassification(config), batch, N)
+
+
 def test_llama_and_its_normalisation(tf):
     config = tf.LlamaConfig(
         vocab_size=tiny.WORDS, num_key_value_heads=1, pad_token_id=0, bos_token_id=0,
@@ -89,6 +110,17 @@ def test_learnt_prompts(tf, kind):
     n_places = 4 if kind == "PrefixTuningConfig" else 5
     theirs = model(**batch, labels=batch["input_ids"]).loss * n_places
     torch.testing.assert_close(loss.float(), theirs)  # they compute it in float32
+
+
+def test_dora(tf):
+    peft = tiny.imported("peft")
+    config = peft.LoraConfig(
+        r=2, use_dora=True, init_lora_weights=False, target_modules=["query"], task_type="SEQ_CLS"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an old name
+        model = peft.get_peft_model(tiny.bert(tf), config)
+    check(model, collate(tiny.texts(N)), N)
 
 
 def test_adapters_of_peft(tf):

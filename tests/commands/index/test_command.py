@@ -74,13 +74,13 @@ def ranked_alike(first, second):
 def test_it_prints_what_it_keeps_and_how_good_that_is(here):
     result = succeed("index", *NET, "--out", "deep/ix")
     assert "Index: deep/ix" in result.stdout.splitlines()
-    assert result.stdout.startswith("The index holds 90 samples; its effects follow exact ones ")
+    assert result.stdout.startswith("The index answers for 90 samples; its estimates ")
     assert "Keep gradients" in result.stderr
     index = da.open_index("deep/ix")
     reported = told_of(index)
     for text in (
         "│ 90 │", f"│ {index.bytes_per_sample} │",
-        f"{reported['mean']:.3f} ({reported['low']:.3f} to {reported['high']:.3f})",
+        f"{reported['mean']:.3f}, {reported['low']:.3f} to {reported['high']:.3f})",
     ):  # fmt: skip
         assert text.replace("│", "").strip() in words(result), text
     assert len(index) == 90 and index.manifest["curvature"] == "auto"

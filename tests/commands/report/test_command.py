@@ -98,10 +98,10 @@ def test_votes_count_runs_that_suspect_the_same_label(runs):
     assert findings.is_wrong.nonzero()[0].tolist() == [28]
     assert findings.suggested[[2, 3, 4, 6]].tolist() == ["", "cat", "dog", "dog"]
     labels, _ = page(findings).advice
-    assert labels.headline == "2 labels suspected by both runs"
+    assert labels.headline == "Review 2 labels that both runs suspect"
     assert set(labels.ids) == {"s3", "s4", "s5", "s6"}
     assert set(labels.ids[:2]) == {"s4", "s5"}
-    assert "0 % of the former are wrong" in labels.sentence
+    assert "0 % of those suspected by both runs are wrong" in labels.sentence
 
 
 def test_labels_that_changed_have_no_votes_and_a_word_of_their_own(runs):
@@ -114,10 +114,10 @@ def test_labels_that_changed_have_no_votes_and_a_word_of_their_own(runs):
     findings = compared(runs)
     assert findings.relabelled.nonzero()[0].tolist() == [0, 1]
     assert [row.cells[0] for row in vote_rows(page(findings))] == ["0", "1", "27"]
-    labels, changed, _ = page(findings).advice
-    assert labels.headline == "No label suspected by both runs"
-    assert changed.headline == "2 labels changed between the runs"
-    assert "first suspects 2 of these samples, second 0" in changed.sentence
+    changed, labels, _ = page(findings).advice
+    assert labels.headline == "Nothing is left to review" and not page(findings).commands
+    assert changed.headline == "2 labels changed: “first” suspects 2 of them, “second” none"
+    assert "“first” suspects 1 of the 28 labels that did not change" in labels.sentence
     assert findings.warnings == ()
     change(runs[1], class_name=["dog", "cat"] * 15)
     (warning,) = compared(runs).warnings

@@ -154,7 +154,11 @@ def test_a_build_fails_and_says_why(here):
     assert "\nPassed: leak: none of 6 columns." in bad.stdout
     assert "\n::error title=datassay%3A duplicates > 1 %25,file=bad.csv::failed: 20" in bad.stdout
     written = summary()
-    assert written["verdict"] == "Failed: duplicates > 1 %. Passed: leak."
+    assert written["verdict"] == (
+        "Failed: duplicates > 1 % (20 of 520 samples, 3.8 %). Passed: leak."
+    )
+    (remedy,) = [card for card in written["advice"] if card["kind"] == "duplicates"]
+    assert remedy["command"].endswith("--drop-copies --out clean")
     assert [o["status"] for o in written["outcomes"]] == [FAILED, PASSED]
     assert len(ElementTree.parse("out/junit.xml").getroot().findall("testcase")) == 2
     assert "duplicates &gt; 1 %" in Path("out/index.html").read_text("utf-8")

@@ -111,7 +111,7 @@ def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatc
     assert any("at most 40 columns" in one for one in result.acts.left_out)
     assert result.acts.n_parts == 1 and result.acts.n_held_out == 60
     mend = next(act for act in result.acts.actions if act.kind == "relabel")
-    assert mend.changed == result.issues.is_issue.sum()
+    assert mend.changed == result.issues.to_try.sum()
     assert mend.low < mend.gain < mend.high and mend.how == "retrained"
     page = run_page(result)
     (section,) = (one for one in page.sections if one.anchor == "acts")

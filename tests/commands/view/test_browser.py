@@ -447,10 +447,11 @@ def test_a_link_in_focus_leaves_the_keys_alive_and_the_check_can_be_skipped(brow
         until(browser, SAVED)
         assert in_file(digits) == {first: ("keep", "")}
         until(
-            browser, "return document.getElementById('so-far').textContent.startsWith('After 1 ')"
+            browser,
+            "return document.getElementById('so-far').textContent.startsWith('You decided 1 ')",
         )
         press(browser, "f")
-        assert part(browser, "end-title").endswith("to review are not decided yet")
+        assert part(browser, "end-title").endswith("to review are still open")
         press(browser, "k")
         assert in_file(digits) == {first: ("keep", "")}
 

@@ -33,7 +33,7 @@ from datassay.errors import DataError
 
 def given_back(data, out, *, relabel=(), remove=(), chosen=Choices(), link=True):  # noqa: B008
     """Position → new class, and positions that go."""
-    of = original(data, chosen, link=link)
+    of = original(data, chosen, may_link=link)
     keep, y = np.ones(len(of.ids), dtype=bool), of.y.copy()
     keep[list(remove)] = False
     y = y.astype(float) if any(isinstance(label, float) for label in dict(relabel).values()) else y

@@ -195,6 +195,56 @@ def test_numbers_of_one_column_are_held_in_their_type_or_as_float64():
         assert samples.x.dtype == samples.preparation.transform(table).dtype == held
 
 
+AGES = [20.0 + i % 50 for i in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "code", "count", "is_code"),
+    [
+        (AGES, -999, 30, True),
+        (AGES, -99.0, 5, True),
+        (AGES, 9999, 30, True),
+        ([-a for a in AGES], 999, 30, True),
+        (U * 20, -99, 30, True),
+        (AGES, -999, 4, False),  # too few to recur
+        (AGES, 99, 30, False),  # an age
+        ([-a * 50 for a in AGES], -999, 30, False),  # among the others
+        (AGES, -1000, 30, False),  # no nines
+        (AGES, 9, 30, False),
+        ([40.0] * 1000, 99, 30, False),  # two values, as of a switch
+    ],
+)
+def test_a_number_far_from_the_others_and_in_nines_stands_for_a_missing_one(
+    numbers, code, count, is_code
+):
+    values = [code] * count + list(numbers[count:])
+    rng = np.random.default_rng(1)
+    y = rng.choice(["yes", "no"], len(values))
+    table = pa.table({"u": rng.normal(size=len(values)), "c": values, "y": y})
+    train = da.load(table, target="y")[0]
+    column = train.columns[1]
+    assert (column.missing, column.missing_code) == ((count, code) if is_code else (0, None))
+    assert any("'c': " in text for text in train.warnings) == is_code
+    kept = da.load(table, target="y", keep=["c"])[0]
+    assert kept.columns[1].missing_code is None and not kept.warnings
+    if is_code:
+        empty = [None] * count + list(numbers[count:])
+        gaps = table.set_column(1, "c", pa.array(empty, pa.float64()))
+        assert np.array_equal(train.x, da.load(gaps, target="y")[0].x)
+
+
+def test_new_rows_have_the_code_of_the_training():
+    values = [-999] * 30 + AGES[30:]
+    table = pa.table({"c": values, "y": ["yes", "no"] * 500})
+    few = table.slice(28, 4)  # two of them with the code
+    train, val = da.load(table, target="y", val=few)
+    assert np.array_equal(train.preparation.transform(few), train.x[28:32])
+    assert np.array_equal(val.x, train.x[28:32])
+    plain = table.set_column(0, "c", pa.array(AGES))
+    train, val = da.load(plain, target="y", val=table.slice(0, 40))
+    assert val.x.min() < train.x.min()  # -999 is a number where it was none in training
+
+
 def test_rare_categories_share_a_column():
     words = [f"k{i % 40}" for i in range(N)] + [f"z{i}" for i in range(N)]
     table = pa.table({"c": words, "u": U + U, "y": Y + Y})

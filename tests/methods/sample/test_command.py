@@ -55,7 +55,7 @@ def test_sample_writes_its_files_which_can_be_loaded_again(tmp_path):
     out = tmp_path / "deep" / "sampled"
     result = succeed("sample", "runge", *SMALL, "--verbose", "--out", out)
     assert listed(out) == sorted([*FILES, "index.html"])
-    assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
+    assert f"Page: {out / 'index.html'}" in result.stdout.splitlines()
     for word in ("largest", "root mean square", "6 new points", "autograd derivatives"):
         assert word in words(result)
     for step in ("Label points", "Derivatives", "Sample again", "Training networks"):
@@ -107,16 +107,15 @@ def test_advice_follows_the_figures():
     sampling = findings(n_initial=100, initial="uniform")
     comparison = sampling.comparison
     cases = {
-        "lower the largest error": (np.array([[1, 1.01], [0.5, 0.52]]), 1.0),
-        "Uniform points help": (np.array([[0.5, 0.52], [1, 1.01]]), 1.0),
-        "No difference": (np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[1.0], [1.0]])),
+        "points help: the largest error": (np.array([[1, 1.01], [0.5, 0.52]]), 1.0),
+        "Sample uniformly": (np.array([[0.5, 0.52], [1, 1.01]]), 1.0),
+        "are not shown to help": (np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[1.0], [1.0]])),
     }
     for headline, (largest, mean) in cases.items():
         changed = replace(comparison, largest=largest, root_mean_square=0 * largest + mean)
-        pieces = page_of(replace(sampling, comparison=changed)).advice
-        assert any(headline in piece.headline for piece in pieces)
+        assert headline in page_of(replace(sampling, comparison=changed)).verdict
     changed = replace(comparison, largest=np.array([[1.0, 2.0], [0.5, 0.9]]))
     assert verdicts(changed)[1]["difference"][0] == pytest.approx(-0.8 / 1.5)
     few = findings(function="tanh", n_initial=8, compare=0)
-    assert "The mixture is not as asked for" in {piece.headline for piece in page_of(few).advice}
+    assert page_of(few).advice[0].headline == "Take more initial points"
     assert json.loads(files(few, page_of(few))["summary.json"])["warnings"]

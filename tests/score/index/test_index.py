@@ -125,7 +125,7 @@ def test_the_best_of_groups_are_the_best_of_all(b):
     effect = torch.randperm(3 * b, generator=torch.Generator().manual_seed(b)).view(3, b).float()
     for keep in {1, min(b, 7)}:
         for largest in (True, False):
-            values, index = search._topk(effect, keep, largest=largest)
+            values, index = search._topk(effect, keep, keeps_largest=largest)
             assert values.equal(effect.topk(keep, 1, largest=largest).values)
             assert effect.gather(1, index).equal(values)
 
@@ -257,7 +257,7 @@ def test_bits_are_the_same_whatever_the_batch(tmp_path, n_bytes):
             bytes_per_sample=n_bytes, precision="float64",
         )  # fmt: skip
         (chunk,) = ix.segments[0].store.chunks
-        rows.append(ix.segments[0].rows(chunk, hold=False)[0])
+        rows.append(ix.segments[0].rows(chunk, holds=False)[0])
     assert (rows[0] == rows[1]).all() and (rows[0] == rows[2]).all()
 
 
@@ -512,6 +512,22 @@ def test_networks_of_transformers_alone_are_built_again_and_nothing_is_fetched()
     nested = {"attn_implementation": "evil/kernel"}
     config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
     assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_network_that_its_configuration_does_not_build_again(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 12, "vocab_size": 20}
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+    model.gradient_checkpointing_enable({"use_reentrant": True})
+    kept = {}
+    model.lm_head.register_forward_hook(lambda layer, x, output: kept.update(last=output))
+    samples = [{"input_ids": torch.randint(0, 20, (9,))} for _ in range(8)]
+    effect = da.index(model, samples, tmp_path / "ix").query(samples[:3], top=None).effect
+    assert effect.shape == (8, 3) and effect.any()
+    with pytest.raises(ModelError, match="differs in: code"):
+        da.open_index(tmp_path / "ix")
 
 
 @pytest.mark.parametrize(("attention", "dtype"), [("sdpa", "float32"), ("eager", "bfloat16")])

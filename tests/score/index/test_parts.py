@@ -123,8 +123,8 @@ def stored(n, n_bytes, seed, size=5):
     layout = SimpleNamespace(arrays={segment.ROWS: ((n_bytes,), np.dtype(np.uint8))})
     part.n, part.store = n, SimpleNamespace(chunks=chunks, layout=layout)
 
-    def read(chunk, hold):
-        held.append(hold)
+    def read(chunk, holds):
+        held.append(holds)
         return rows[chunk.start : chunk.stop], np.ones(len(chunk), np.float32)
 
     part.rows = read

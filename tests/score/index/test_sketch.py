@@ -89,7 +89,7 @@ def test_what_is_no_number_is_none_in_products(monkeypatch, size, fast):
     packed, scale = chosen.pack(y)
     queries, _ = search.prepare_rows(chosen, [(y, torch.zeros(4))])
     products = queries.products(
-        chosen.levels(packed), torch.from_numpy(scale), slice(0, 4), coarse=False
+        chosen.levels(packed), torch.from_numpy(scale), slice(0, 4), is_coarse=False
     )
     is_number = torch.tensor([True, False, False, True])
     assert products.isfinite().equal(is_number[:, None] & is_number)

@@ -5,10 +5,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 import datassay as da
-from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.per_sample import frozen_copy, typed_copy
 from datassay.errors import ModelError
 from datassay.score.index.plan import index_plan
 from helpers.made_of import MadeOf
@@ -133,3 +134,96 @@ def test_an_index_of_gradients_that_are_all_0_is_refused():
     for function in (da.index, index_plan):
         with pytest.raises(ModelError, match="index needs gradients; every training sample's is 0"):
             function(model, some)
+
+
+def made_of(call, **layers):
+    torch.manual_seed(0)
+    return MadeOf(call, **layers)
+
+
+def routed(net, words):
+    """A table that is also the head, and experts that not every sample has."""
+    hidden = net.table(words).mean(1)
+    chosen = hidden[:, 0] > 0
+    result = torch.zeros_like(hidden)
+    for expert, mask in ((net.first, chosen), (net.second, ~chosen)):
+        if mask.any():
+            result[mask] = torch.tanh(expert(hidden[mask]))
+    return (hidden + result) @ net.table.weight.T + net.head(hidden)
+
+
+WORDS = torch.from_numpy(np.random.default_rng(0).integers(1, 9, (8, 4)))
+VALUES = torch.from_numpy(np.random.default_rng(1).normal(size=(8, 5)).astype(np.float32))
+CLASSES = torch.arange(8) % 3
+
+
+def beside_offsets(few):
+    """Words of all texts in one tensor, where each begins in another, which comes first."""
+    texts = [words[: 2 + int(y)] for words, y in few]
+    starts = np.cumsum([0, *map(len, texts)])[:-1]
+    return torch.tensor(starts), torch.cat(texts), torch.stack([y for _, y in few])
+
+
+PAIRS = list(zip(WORDS, CLASSES, strict=True))
+ORDINARY = {
+    "a layer turned into its input's type": (
+        lambda: made_of(
+            lambda net, x: net.head(net.body.to(torch.float32)(x.float()).tanh().to(x.dtype)),
+            body=nn.Linear(5, 4), head=nn.Linear(4, 3),
+        ),
+        (VALUES, CLASSES),
+    ),
+    "a layer turned into half precision": (
+        lambda: made_of(
+            lambda net, x: net.head(net.body.to(torch.bfloat16)(x.bfloat16()).tanh().to(x.dtype)),
+            body=nn.Linear(5, 4), head=nn.Linear(4, 3),
+        ),
+        (VALUES.bfloat16().float(), CLASSES),
+    ),
+    "a re-entrant checkpoint": (
+        lambda: made_of(
+            lambda net, x: net.head(checkpoint(net.body, net.first(x), use_reentrant=True).tanh()),
+            first=nn.Linear(5, 4), body=nn.Linear(4, 4), head=nn.Linear(4, 3),
+        ),
+        (VALUES, CLASSES),
+    ),
+    "a tied table beside experts": (
+        lambda: made_of(
+            routed, table=nn.Embedding(9, 4), first=nn.Linear(4, 4), second=nn.Linear(4, 4),
+            head=nn.Linear(4, 9),
+        ),
+        (WORDS, CLASSES),
+    ),
+    "words beside offsets": (
+        lambda: made_of(
+            lambda net, starts, words: net.head(net.bag(words, starts)),
+            bag=nn.EmbeddingBag(9, 4), head=nn.Linear(4, 3),
+        ),
+        DataLoader(PAIRS, 3, collate_fn=beside_offsets),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+@pytest.mark.parametrize("case", list(ORDINARY))
+def test_ordinary_networks(case):
+    make, given = ORDINARY[case]
+    if isinstance(given, DataLoader):
+        singles, some = [given.collate_fn([pair]) for pair in PAIRS], given
+    else:
+        singles = [(x, y[None]) for x, y in zip(given[0][:, None], given[1], strict=True)]
+        some = tuple(part.numpy() for part in given)
+    found = da.influence(
+        make(), some, some, method="tracin", lr=1.0, measure="loss", precision="float64"
+    )
+    copied, rows = typed_copy(make(), torch.float64), []
+    names = tuple(dict(copied.named_parameters()))
+    for *inputs, y in singles:
+        inputs = [t.double() if t.is_floating_point() else t for t in inputs]
+        rows.append(networks.slopes(copied, functional.cross_entropy(copied(*inputs), y), names))
+    g = torch.stack(rows)
+    assert not unequal(found.effect, -(g @ g.T).numpy(), 1e-4)
+    assert np.isfinite(da.influence(make(), some, some).effect).all()
+    assert len(da.index(make(), some).query(some, top=None).effect) == len(PAIRS)
+    if "turned" in case:
+        assert len(da.collect(make(), some)) == len(PAIRS)

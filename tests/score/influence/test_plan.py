@@ -80,16 +80,35 @@ def test_a_plan_of_some_weights_is_saved_and_read(tmp_path):
     assert again.size.tolist() == plan.size.tolist() and again.passes == plan.passes
 
 
+def test_the_choice_of_damping_is_counted():
+    model, train = network(), samples(90)
+    fixed = influence_plan(model, train, curvature="blocks", damping=1.0)
+    chosen = influence_plan(model, train, curvature="blocks")
+    # Forward and a gradient by each of 3 outputs to linearise; forward and two for the curvature.
+    assert chosen.passes - fixed.passes == 90 * (1 + 3) + 90 * (1 + 2)
+    assert chosen.seconds > fixed.seconds
+    assert chosen.flops.tolist() == fixed.flops.tolist()
+    # Of few samples, and of values, nothing is chosen.
+    few = influence_plan(model, samples(60), curvature="blocks", damping=1.0).passes
+    assert influence_plan(model, samples(60), curvature="blocks").passes == few
+    values = train[0], train[1] / 7
+    single = nn.Linear(6, 1)
+    plans = [influence_plan(single, values, damping=damping).passes for damping in ("auto", 1.0)]
+    assert plans[0] == plans[1]
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("damping", ["auto", 1.0])
 @pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
-def test_seconds_are_those_of_a_run(curvature):
+def test_seconds_are_those_of_a_run(curvature, damping):
     train, val = da.load("digits")
     model = da.build_model("mlp:width=24", train)
     ratios = []
     for _ in range(3):  # others may be using the cores, for a while
-        planned = influence_plan(model, train, val, curvature=curvature, top=5).seconds
+        settings = {"curvature": curvature, "damping": damping, "top": 5}
+        planned = influence_plan(model, train, val, **settings).seconds
         started = time.perf_counter()
-        da.influence(model, train, val, curvature=curvature, top=5, damping=1.0)
+        da.influence(model, train, val, **settings)
         ratios.append((time.perf_counter() - started) / planned)
     assert any(1 / FACTOR < ratio < FACTOR for ratio in ratios)
 

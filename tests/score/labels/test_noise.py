@@ -10,7 +10,6 @@ from datassay.score.labels.forms import can_pay
 from datassay.score.labels.likelihood import COMMON_COUNT, fit_noise
 from datassay.score.labels.noise import (
     CONTRADICTED,
-    LISTED,
     TRUSTED,
     WEAK,
     _log_odds_in_order,
@@ -161,20 +160,15 @@ def test_noise_that_looks_like_hard_samples_is_said_to_be_possible():
     by_noise = torch.sigmoid(found.by_noise).mean()
     part = (1 - CONTRADICTED) * by_noise + CONTRADICTED * contradicted
     assert 0.6 * part < chance.mean() < part and not flag_wrong(found.log_odds).any()
-    assert float(by_noise) < 0.3 * wrong.mean() < chance.mean()
+    assert float(by_noise) < 0.25 * wrong.mean() < chance.mean()
     order = torch.argsort(found.by_noise)
     assert (found.log_odds[order].diff() >= 0).all()  # both readings have one order
 
 
-@pytest.mark.parametrize("spread", [0.5, 2.0, 6.0])
-def test_the_list_is_the_longest_of_which_its_share_is_expected_to_be_wrong(spread):
-    odds = torch.as_tensor(spread * np.random.default_rng(1).normal(size=60))
-    p, longest = torch.sigmoid(odds), torch.zeros(60, dtype=torch.bool)
-    for m in range(1, 61):
-        top = odds >= odds.sort(descending=True).values[m - 1]
-        if p[top].mean() >= LISTED and p[top].min() > 0.5:
-            longest = top
-    assert torch.equal(flag_wrong(odds), longest) and bool(longest.any()) == (spread > 1)
+def test_probably_wrong_are_labels_of_a_large_probability():
+    odds = torch.linspace(-4, 4, 95)
+    expected = torch.sigmoid(odds) * 95 / 100 > 0.8
+    assert torch.equal(flag_wrong(odds), expected) and 0 < expected.sum() < 95
 
 
 def test_a_pair_of_many_classes_is_named_where_a_whole_transition_cannot_be_paid():

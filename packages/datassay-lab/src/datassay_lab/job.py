@@ -33,7 +33,7 @@ def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
     records = tuple(run_lab(selection, settings.out, **options, progress=progress))
     facts = {
         "Experiments": f"{len(records):,}",
-        "Seconds": f"{sum(r.seconds for r in records):.0f}",
+        "Seconds": f"{sum(r.seconds for r in records):.1f}",
         **seed_facts(", ".join(sorted({str(r.parameters["seed"]) for r in records}))),
         "Command": settings.command,
     }

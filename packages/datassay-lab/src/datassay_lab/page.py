@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from typing import Any
 
 from datassay.report import Figure, Page, Partial, Row, Section, count, number, standard_json
 from datassay_lab.catalog import experiments
@@ -30,26 +31,37 @@ METHOD = (
 
 def page(findings: LabFindings) -> Page:
     """Build the page of everything that the experiments show."""
-    records, is_single = findings.records, len(findings.records) == 1
-    n_ok, n_run = sum(r.holds for r in records), sum(r.agreement is not None for r in records)
-    overview = Partial("overview.html", {"columns": COLUMNS, "rows": _rows(records)})
-    measures = (f"Measured: {r.agreement.what}." for r in records if r.agreement)
+    records = findings.records
+    opening = _chapters(records)
+    further: dict[str, Any] = {}
+    if len(records) == 1:
+        (record,) = records
+        e = next(e for _, e in experiments() if e.name == record.name)
+        title = record.name
+        verdict = f"{_verdict(record).capitalize()}: {e.statement}"
+        lead = f"{_agreement(record)} Does it still hold with {', '.join(e.what_if)}?"
+        command = ("datassay", "lab", e.name, *(w for text in e.what_if for w in ("--set", text)))
+        further = {"commands": (shlex.join(command),), "sections": (_exercise(e, record),)}
+    else:
+        n_ok = sum(r.holds for r in records)
+        n_run = sum(r.agreement is not None for r in records)
+        overview = Partial("overview.html", {"columns": COLUMNS, "rows": _rows(records)})
+        opening.insert(0, Section("overview", "Overview", "Do the statements hold?", (overview,)))
+        title = "The lab"
+        verdict = f"{n_ok} of {n_run} statements hold in this run."
+        lead = f"{count(len(records), 'experiment')}."
     return Page(
         brand="datassay lab · why networks learn what they learn",
-        title=records[0].name if is_single else "The lab",
-        verdict=f"One statement of the course {_verdict(records[0])} in this run."
-        if is_single
-        else f"{n_ok} of {n_run} statements of the course hold in this run.",
-        lead=f"{count(len(records), 'experiment')}.",
+        title=title,
+        verdict=verdict,
+        lead=lead,
         facts=findings.facts,
         warnings=tuple(f"{r.name}: {r.problem}" for r in records if r.problem),
-        sections=(
-            Section("overview", "Overview", "Do the statements hold?", (overview,)),
-            *_chapters(records),
-        ),
+        opening=tuple(opening),
         method=METHOD,
         files=FILES | KEPT,
-        answer=tuple(measures) if is_single else (),
+        answer=(lead,),
+        **further,
     )
 
 
@@ -80,9 +92,9 @@ def _rows(records: Sequence[Record]) -> list[Row]:
 def _chapters(records: Sequence[Record]) -> list[Section]:
     by_name = {r.name: r for r in records}
     chapters: dict[str, list[Partial]] = {}
-    for chapter, experiment in experiments():
-        if experiment.name in by_name:
-            article = _article(experiment, by_name[experiment.name])
+    for chapter, e in experiments():
+        if e.name in by_name:
+            article = _article(e, by_name[e.name], is_single=len(records) == 1)
             chapters.setdefault(chapter, []).append(article)
     return [
         Section(f"chapter-{index}", chapter, chapter, tuple(articles))
@@ -90,25 +102,44 @@ def _chapters(records: Sequence[Record]) -> list[Section]:
     ]
 
 
-def _article(experiment: Experiment, record: Record) -> Partial:
-    a, agreement = record.agreement, ""
-    if a is not None:
-        measure = f"{a.what[:1].upper()}{a.what[1:]}"
-        agreement = f"{measure}: {number(a.value)}, {a.kind} {number(a.limit)}"
-    context = {
-        "experiment": experiment,
-        "record": record,
-        "verdict": _verdict(record),
-        "agreement": agreement,
-        "change": " ".join(f"--set {shlex.quote(text)}" for text in experiment.what_if),
-        "parameters": ", ".join(f"{n} {_value(v)}" for n, v in record.parameters.items()),
-        "texts": {n: v for n, v in record.values.items() if isinstance(v, str) and "\n" in v},
-    }
+def _article(e: Experiment, record: Record, *, is_single: bool = False) -> Partial:
     figures = tuple(
         Figure(f"{record.name}-{index}", plot.figure, plot.text)
         for index, plot in enumerate(record.plots)
     )
+    context = {
+        "experiment": e,
+        "record": record,
+        "is_single": is_single,
+        "verdict": _verdict(record),
+        "agreement": _agreement(record),
+        "texts": {n: v for n, v in record.values.items() if isinstance(v, str) and "\n" in v},
+        **_task(e, record),
+    }
     return Partial("experiment.html", context, figures=figures)
+
+
+def _exercise(e: Experiment, record: Record) -> Section:
+    """Return the folded section of a single experiment's question and exercise."""
+    task = Partial("exercise.html", {"experiment": e, **_task(e, record)})
+    line = "To answer from the figures, to change, and to derive."
+    return Section("exercise", "Question", "Question, what if, exercise", (task,), line)
+
+
+def _task(e: Experiment, record: Record) -> dict[str, str]:
+    return {
+        "change": " ".join(f"--set {shlex.quote(text)}" for text in e.what_if),
+        "parameters": ", ".join(f"{n} {_value(v)}" for n, v in record.parameters.items()),
+        "source": e.source.replace("S2 class", "lecture"),
+    }
+
+
+def _agreement(record: Record) -> str:
+    """Return what was measured, and the limit that it must keep; "" if it was not run."""
+    a = record.agreement
+    if a is None:
+        return ""
+    return f"{a.what[:1].upper()}{a.what[1:]}: {number(a.value)}, {a.kind} {number(a.limit)}."
 
 
 def _verdict(record: Record) -> str:

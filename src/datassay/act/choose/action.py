@@ -1,7 +1,5 @@
 """An action: one thing that can be done to the training samples before a model learns from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,7 +64,7 @@ class Action:
     labels: Shaped[np.ndarray, "n ..."]
     weights: Float[np.ndarray, " n"]
     changed: int
-    control: Action | None = None
+    control: "Action | None" = None
     control_words: str = AGAIN
     blocks: Blocks | None = None
     fraction: float = 0.0

@@ -101,7 +101,7 @@ def yardstick(
 ) -> Yardstick:
     """Return how held-out predictions are scored; the training labels decide the metric."""
     if not held_out.is_classification:
-        return Yardstick(held_out, None, None, R2, False)
+        return Yardstick(held_out, None, None, R2, is_corrected=False)
     k = held_out.n_classes
     shares = np.bincount(labels, minlength=k) / len(labels)
     is_balanced = bool((shares[shares > 0] < RARE / k).any())

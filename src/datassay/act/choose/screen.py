@@ -78,7 +78,10 @@ class Screen:
     def _outputs(
         self, labels: np.ndarray, weights: np.ndarray, train: SampleSet
     ) -> Float[Tensor, "m k"]:
-        """Return held-out outputs of the fit to labels [n] and weights [s] of the samples."""
+        """Return held-out outputs of the fit to all labels, [n], and the screen's weights, [s].
+
+        Samples of weight 0 are left out.
+        """
         kept_idx = np.flatnonzero(weights)
         w = torch.from_numpy(weights[kept_idx] / weights[kept_idx].mean())
         rows = torch.from_numpy(kept_idx)

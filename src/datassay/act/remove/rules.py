@@ -1,7 +1,5 @@
 """Rules that say which samples stay, and which of them does best on held-out samples."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -41,7 +39,7 @@ class Candidates:
     weight: Float[np.ndarray, " n"]
     is_classification: bool
 
-    def subset(self, idx: Int[np.ndarray, " s"]) -> Candidates:
+    def subset(self, idx: Int[np.ndarray, " s"]) -> "Candidates":
         """Return the samples at some positions."""
         return replace(
             self, rows=self.rows[idx], targets=self.targets[idx], groups=self.groups[idx],

@@ -198,7 +198,7 @@ def summarize(
         p_right = np.ones(n) if issues is None else 1 - issues.probability
         candidates = Candidates(
             unit_rows(lin, seed)[idx], _code_targets(lin)[idx], classes[idx], p_right[idx],
-            lin.labels is not None,
+            is_classification=lin.labels is not None,
         )  # fmt: skip
         n_least = least_of_each(classes, target)
         quota = quota_of(np.bincount(candidates.groups, minlength=len(n_least)), n_least, target)

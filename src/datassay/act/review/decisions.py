@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, astuple, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def read_decisions(path: str | Path) -> Decisions:
     if not fits_file:  # the journal was begun with another state of the file
         file_decisions = list(map(astuple, by_id.values()))
     try:
-        for row in (row for line in lines for row in line):
+        for row in chain.from_iterable(lines):
             by_id.pop(row["id"], None)  # the newest decision comes last
             if row["decision"] is not None:
                 row["when"] = datetime.fromisoformat(row["when"])

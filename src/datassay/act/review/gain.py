@@ -5,8 +5,6 @@ both sides agree on: neither changed nor removed. Present or earlier labels woul
 that learnt from their like; gains by these are reported as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -58,7 +56,7 @@ class Corrected:
             return is_agreed
         return is_agreed & ~self.suspected
 
-    def subset(self, rows: np.ndarray) -> Corrected:
+    def subset(self, rows: np.ndarray) -> "Corrected":
         """Return some of the samples, by [m] positions or an [n] mask."""
         suspected = select_rows(self.suspected, rows)
         return Corrected(self.samples.subset(rows), self.y[rows], self.keep[rows], suspected)
@@ -150,6 +148,7 @@ class BeforeAfter:
         gain: None where nothing was trained.
         why_none: why not; else empty.
         other_model: the model that scored the labels before, if it was another; else empty.
+        cleared: labels that were suspected before, were not changed and are not suspected now.
     """
 
     relabelled: tuple[tuple[str, str, int], ...]
@@ -162,6 +161,7 @@ class BeforeAfter:
     gain: ReviewGain | None
     why_none: str = ""
     other_model: str = ""
+    cleared: int = 0
 
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:

@@ -72,9 +72,7 @@ def judged(lin: Linearization, issues: LabelIssues) -> Judged:
     labels = issues.given_label
     posterior = issues.posterior
     log_odds = issues.score
-    if (
-        posterior is None
-    ):  # of numbers the score is a z-score, by which the surely right are ordered
+    if posterior is None:  # of numbers the score is a z-score; it orders those of probability 0
         p = issues.probability.clip(SMALLEST, 1 - ROUNDING)
         z_score = issues.score
         order = np.where(p > SMALLEST, 0.0, np.nan_to_num(z_score / (1 + np.abs(z_score))))

@@ -11,8 +11,6 @@ f deviates by:
 Each is fitted under each chance of slips by Laplace's method, and weighed by its evidence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -104,7 +102,7 @@ def fit_outcomes(
     )
 
 
-def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequence[Term]]:
+def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> "list[Sequence[Term]]":
     """Return what f is the sum of under each hypothesis, the simplest first."""
     n, k = judged.log_posterior.shape
     given_label = judged.labels
@@ -124,7 +122,7 @@ def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequen
 
 
 def _fit_hypothesis(
-    terms: Sequence[Term],
+    terms: "Sequence[Term]",
     offset: Float[np.ndarray, " n"],
     reviewed: Int[np.ndarray, " m"],
     is_wrong: Bool[np.ndarray, " m"],
@@ -204,8 +202,8 @@ def _log_likelihood(
     q = slips + (1 - 2 * slips) * p  # probability that the decision is "wrong"
     change = (1 - 2 * slips) * p * (1 - p)  # derivative of q
     variance = (q * (1 - q)).clip(SMALLEST)
-    likelihood = np.log(np.where(is_wrong, q, 1 - q).clip(SMALLEST)).sum()
-    return float(likelihood), (is_wrong - q) * change / variance, change**2 / variance
+    log_likelihood = np.log(np.where(is_wrong, q, 1 - q).clip(SMALLEST)).sum()
+    return float(log_likelihood), (is_wrong - q) * change / variance, change**2 / variance
 
 
 def _sigmoid(log_odds: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:

@@ -43,7 +43,6 @@ class Remaining:
         share_wrong: interval of the share of wrong labels, of all but those passed.
         errors_found: among the reviewed.
         can_stop: whether going on would find next to nothing.
-        sentence: all this in words.
         learns: whether the order follows the decisions; of numbers and several labels it is fixed.
     """
 
@@ -55,20 +54,25 @@ class Remaining:
     share_wrong: tuple[float, float]
     errors_found: int
     can_stop: bool
-    sentence: str
     learns: bool
 
     @property
     def outcome(self) -> str:
         """What the review found, and how much is left, in words."""
-        text = f"You found {self.errors_found:,} wrong label{text_if(self.errors_found != 1, 's')}."
+        n = len(self.probability)
         n_open = len(self.order)
+        text = f"You decided {n - n_open:,} of {n:,} labels and found {self.errors_found:,} wrong."
         if not n_open:
-            return f"{text} No label is left to look at."
+            return text
         low, high = (f"{int(end):,}" for end in self.interval)
         ends = low if low == high else f"{low} to {high}"
         percent = f"{100 * LEVEL:.0f} %"
-        return f"{text} Of the {n_open:,} not decided {ends} are wrong too ({percent} interval)."
+        return f"{text} Of the other {n_open:,}, {ends} are wrong too ({percent} interval)."
+
+    @property
+    def sentence(self) -> str:
+        """The outcome, and whether the review can stop here."""
+        return self.outcome + text_if(self.can_stop and len(self.order) > 0, " You can stop here.")
 
     def expected_precision(self, top: int) -> float:
         """Return the share of wrong labels to expect among the next `top`; nan if none is left."""
@@ -150,7 +154,6 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
         and int(is_wrong[-BATCH:].sum()) <= WORTHWHILE * BATCH
         and next_errors <= WORTHWHILE * BATCH
     )
-    sentence = _describe(n_found, interval, errors_left, next_errors, n_open, n_all)
     probability[reviewed] = is_wrong
     suggested[reviewed] = -1
     if judged.is_of_classes:
@@ -164,7 +167,6 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
         share_wrong=(low, high),
         errors_found=n_found,
         can_stop=can_stop,
-        sentence=f"{sentence}: you can stop here." if can_stop and n_open else f"{sentence}.",
         learns=judged.is_of_classes,
     )
 
@@ -252,19 +254,3 @@ def probe(judged: Judged) -> Int[np.ndarray, " b"]:
     drawn = np.searchsorted(chances, (number + 0.5) / BATCH * chances[-1])
     drawn = np.maximum.accumulate(drawn - number) + number  # none twice
     return order[np.minimum(drawn, len(order) - BATCH + number)]
-
-
-def _describe(
-    n_found: int, errors_left: tuple[float, float], n_left: float, n_next: float, n_open: int,
-    n: int,
-) -> str:  # fmt: skip
-    """Return a sentence on how many of n labels are wrong, and what going on would find."""
-    if not n_open:
-        return f"Every label has been looked at: {n_found:,} of {n:,} are wrong"
-    low, high = (n_found + int(end) for end in errors_left)
-    next_text = f"{n_next:.0f}" if n_next >= 1 else f"{n_next:.1g}"
-    return (
-        f"{low:,} to {high:,} of {n:,} labels are wrong ({100 * LEVEL:.0f} % interval); "
-        f"you found {n_found:,}, about {n_left:,.0f} are left, "
-        f"of the next {min(BATCH, n_open)} about {next_text}"
-    )

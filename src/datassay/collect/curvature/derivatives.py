@@ -1,7 +1,5 @@
 """Derivatives of a function at points, to any order: by torch.func, or by central differences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations_with_replacement, permutations, product
 from math import comb
@@ -32,7 +30,7 @@ ROUNDING = float(np.finfo(float).eps)
 
 
 def derivatives(
-    f: PointFunction,
+    f: "PointFunction",
     x: Float[np.ndarray, "N d"],
     order: int,
     *,
@@ -90,7 +88,7 @@ def derivatives(
     return method, tensors
 
 
-def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+def _checked_autograd(f: "PointFunction", x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """Return f's derivatives at the points x, of each order from 1, by autograd."""
     with user_code(
         lambda error: (
@@ -108,7 +106,7 @@ def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.n
         return tuple(tensors)
 
 
-def _autograd_agrees(f: PointFunction, x: np.ndarray, bounds: np.ndarray) -> bool:
+def _autograd_agrees(f: "PointFunction", x: np.ndarray, bounds: np.ndarray) -> bool:
     """Return whether autograd's slopes agree with central differences at some of the points."""
     # False where autograd fails, for which central differences need not.
     probes = x[np.linspace(0, len(x) - 1, min(N_PROBES, len(x))).astype(int)]
@@ -125,10 +123,11 @@ def _autograd_agrees(f: PointFunction, x: np.ndarray, bounds: np.ndarray) -> boo
 
 
 def _central_differences(
-    f: PointFunction, x: np.ndarray, order: int, bounds: np.ndarray
+    f: "PointFunction", x: np.ndarray, order: int, bounds: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """Return f's derivatives at the points x, of each order from 1, by central differences."""
-    # Each distinct partial derivative is computed once, all its stencil in one call of f.
+    # Each distinct partial derivative is computed once, all its stencil in one call of f. The step
+    # h of order m balances rounding, ε / h^m, with the error of the difference, h².
     n, d = x.shape
     domain_width = bounds[:, 1] - bounds[:, 0]
     tensors = []
@@ -136,7 +135,7 @@ def _central_differences(
         step = ROUNDING ** (1 / (m + 2)) * domain_width
         tensor = np.empty((n, f.n_outputs, *[d] * m))
         for axes in combinations_with_replacement(range(d), m):
-            k = np.bincount(axes, minlength=d)
+            k = np.bincount(axes, minlength=d)  # how often each axis is differentiated
             reach = k * step / 2
             centre = np.clip(x, bounds[:, 0] + reach, bounds[:, 1] - reach)
             value = _take_difference(f, centre, k, step)
@@ -147,7 +146,7 @@ def _central_differences(
 
 
 def _take_difference(
-    f: PointFunction, centre: np.ndarray, k: np.ndarray, step: np.ndarray
+    f: "PointFunction", centre: np.ndarray, k: np.ndarray, step: np.ndarray
 ) -> Float[np.ndarray, "n q"]:
     """Return Π_j δ_j^{k_j} f / h_j^{k_j} at points, [n, d]; k and h = `step` are [d]."""
     # δ_j^{k_j} is a sum over nodes i = 0 … k_j, at (k_j / 2 − i) h_j, with binomial coefficients.

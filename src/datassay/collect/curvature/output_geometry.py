@@ -1,7 +1,5 @@
 """A trained model as influence sees it: outputs, targets, loss and the Jacobians of the outputs."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 
@@ -51,7 +49,7 @@ class OutputGeometry:
         weights: [p], those that train, where the model is linear in them; None otherwise.
     """
 
-    features: OutputFeatures
+    features: "OutputFeatures"
     outputs: Float[Tensor, "n k"]
     targets: Float[Tensor, "n k"]
     loss: str
@@ -78,7 +76,7 @@ class OutputGeometry:
         """Return each sample's loss, of its outputs divided by a temperature."""
         return self.kind.value(self.outputs / temperature, self.targets)
 
-    def subset(self, keep: Tensor) -> OutputGeometry:
+    def subset(self, keep: Tensor) -> "OutputGeometry":
         """Return the geometry of the samples at `keep`, at the same weights."""
         return replace(
             self,
@@ -87,7 +85,7 @@ class OutputGeometry:
             targets=self.targets[keep],
         )
 
-    def move_to(self, weights: Float[Tensor, " p"]) -> OutputGeometry:
+    def move_to(self, weights: Float[Tensor, " p"]) -> "OutputGeometry":
         """Return the same model at other weights; linear models only."""
         assert self.weights is not None
         change = self.features.outputs(weights - self.weights)
@@ -160,7 +158,7 @@ def output_geometry(
 
 def _shared_features(
     frozen: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], progress: Progress
-) -> tuple[SharedFeatures, Float[Tensor, "n k"], Float[Tensor, " p"]] | None:
+) -> 'tuple[SharedFeatures, Float[Tensor, "n k"], Float[Tensor, " p"]] | None':
     """Return features, outputs and weights where all that trains is one dense layer at the end."""
     # None for other models.
     if layers.direct or len(layers.dense) != 1:
@@ -280,7 +278,7 @@ class DenseFeatures:
         """Return J for a slice of the samples."""
         return self.jacobian[chunk]
 
-    def subset(self, keep: Tensor) -> DenseFeatures:
+    def subset(self, keep: Tensor) -> "DenseFeatures":
         """Return the features of the samples at `keep`."""
         return DenseFeatures(self.jacobian[keep])
 
@@ -372,7 +370,7 @@ class SharedFeatures:
         k = self.n_outputs
         return torch.einsum("ab,nd->nabd", torch.eye(k, dtype=x.dtype), x).flatten(2)
 
-    def subset(self, keep: Tensor) -> SharedFeatures:
+    def subset(self, keep: Tensor) -> "SharedFeatures":
         """Return the features of the samples at `keep`."""
         return SharedFeatures(self.x[keep], self.n_outputs)
 

@@ -114,6 +114,7 @@ class _Unpickler(pickle.Unpickler):
         self._arrays = arrays
 
     def persistent_load(self, pid: tuple[type, int]) -> Any:
+        """Return the array or tensor that stands under a number beside the pickle."""
         kind, number = pid
         array = self._arrays[number]
         if kind is np.ndarray:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from datassay.collect.gradients.batches import to_model
+from datassay.collect.gradients.batches import failure_message, to_model
 from datassay.collect.gradients.blocks import Block, as_matrix
-from datassay.collect.gradients.criteria import failure_message
-from datassay.collect.jacobian.suitable import copy_network, keep_activations
+from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.suitable import keep_activations
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
 
@@ -60,7 +60,7 @@ def sum_gradients(
 
 def evaluate(model: nn.Module, batch: Any, values: Values) -> Tensor:
     """Compute a batch's values; raise ModelError in one line where the user's code fails."""
-    with user_code(partial(failure_message, batch)), keep_activations():
+    with user_code(partial(failure_message, model, batch)), keep_activations():
         return values(model, batch)
 
 
@@ -92,7 +92,7 @@ def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values)
         return set()
     sizes = {dtype: torch.zeros(len(small)).double() for dtype in (torch.float64, torch.float32)}
     for dtype in sizes:
-        copied = copy_network(model).to(dtype)
+        copied = frozen_copy(model, dtype)
         for seed in range(N_PERTURBED):  # at other weights, for rounding may happen to be 0
             _perturb(copied, seed)
             batch = to_model(probe, copied)

@@ -1,7 +1,5 @@
 """Batches of samples that can be read again and again, and a model's outputs for one."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, signature
@@ -14,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import default_collate
 
 from datassay.collect.fingerprint import numpy_values
+from datassay.collect.jacobian.suitable import keep_activations
 from datassay.errors import DataError, ModelError
 from datassay.optional import as_tuple
 from datassay.results import result
@@ -31,10 +30,10 @@ class Batches:
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
     ids: np.ndarray | None  # [n]; None: counted or read on the way
     n: int | None  # None: unknown before the first pass
-    subset: Callable[[Sequence[int]], Batches] | None = None  # the samples at these positions
+    subset: "Callable[[Sequence[int]], Batches] | None" = None  # the samples at these positions
     weights: Float[np.ndarray, " n"] | None = None  # in the mean loss, 1 on average; None: all 1
     warnings: tuple[str, ...] = ()
-    streamed: bool = False  # all samples must be held in memory to take some by position
+    is_streamed: bool = False  # all samples must be held in memory to take some by position
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield (ids, batch); positions stand for ids that neither has."""
@@ -124,6 +123,23 @@ def digest_of(value: Any) -> bytes:
     return sha.digest()
 
 
+def has_parts(batch: Any, collate: Callable[[Any], Any], samples: list[Any]) -> bool:
+    """Return whether a batch has tensors of its samples' parts, as words beside offsets are."""
+    digests = _digests_of_parts(batch)
+    if not digests:
+        return False
+    by_sample = [_digests_of_parts(with_ids(collate([sample]))[1]) for sample in samples]
+    return any(digests != by_sample[0] for digests in by_sample)  # else all samples share these
+
+
+def _digests_of_parts(batch: Any) -> list[bytes]:
+    """Return a digest of each tensor that has not one row per sample."""
+    size = batch_size(batch)
+    tensors: list[Tensor] = []
+    map_batch(batch, tensors.append)
+    return [digest_of(tensor) for tensor in tensors if tensor.ndim and len(tensor) != size]
+
+
 def _content(leaf: Any) -> bytes:
     """Return bytes that differ where a batch's tensor, array, picture or number does."""
     if isinstance(leaf, Tensor):
@@ -204,14 +220,18 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
         shift_labels: Any = getattr(model, "prepare_decoder_input_ids_from_labels", None)
         if shift_labels is not None and "decoder_input_ids" not in inputs:  # encoder and decoder
             inputs["decoder_input_ids"] = shift_labels(labels=tokens_of(batch))
-        if "input_ids" in inputs and _requires(model, "attention_mask"):
-            inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
-        outcome = model(**inputs)
+        if "input_ids" in inputs:
+            mask = signature(model.forward).parameters.get("attention_mask")
+            if mask is not None and mask.default is Parameter.empty:
+                inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
+        with keep_activations():
+            outcome = model(**inputs)
     else:
         parts = as_tuple(batch)
         if len(parts) > 1:
             parts = parts[:-1]
-        outcome = model(*parts)
+        with keep_activations():
+            outcome = model(*parts)
     outcome = getattr(outcome, "logits", outcome)
     if isinstance(outcome, Mapping):  # "out" of torchvision's segmentation
         outcome = outcome.get("logits", outcome.get("out"))
@@ -227,10 +247,19 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
     return outcome
 
 
-def _requires(model: nn.Module, name: str) -> bool:
-    """Return whether the network cannot be called without an argument of this name."""
-    parameter = signature(model.forward).parameters.get(name)
-    return parameter is not None and parameter.default is Parameter.empty
+def failure_message(model: nn.Module, batch: Any, error: str) -> str:
+    """Return one line with the remedy, for an error of the model or the loss on a batch."""
+    check = "Check"
+    if isinstance(batch, Mapping) and batch:
+        names = ", ".join(map(repr, batch))
+        check = f"Batches have {names} and no other field: check"
+    precision = ""
+    if any(p.dtype == torch.float64 for p in model.parameters()):
+        precision = "take precision='float32' if it runs in no other, "
+    return (
+        f"the model and loss must run on the batches given; that raised {error} {check} what the "
+        f"loader gives, {precision}or pass loss=lambda model, batch: [b] losses."
+    )
 
 
 def targets_of(batch: Any) -> Tensor | None:

@@ -22,7 +22,7 @@ class Block:
     shape: tuple[int, int]  # rows and columns of the gradients
     parameters: tuple[str, ...]  # a weight and, as the last column (transposed: row), its bias
     layers: tuple[str, ...] = ()  # that use them; empty where they are differentiated directly
-    transposed: bool = False  # whether the weight is [n_in, n_out]
+    is_transposed: bool = False  # whether the weight is [n_in, n_out]
 
     @property
     def size(self) -> int:
@@ -114,7 +114,7 @@ def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows column
     weight = tensors[0]
     if not block.has_bias:
         return weight.reshape(block.shape)
-    if block.transposed:
+    if block.is_transposed:
         return torch.cat([weight, tensors[1][None]])
     return torch.cat([weight.reshape(block.shape[0], -1), tensors[1].reshape(block.shape[0], 1)], 1)
 
@@ -126,7 +126,7 @@ def as_tensors(
     m = len(matrices)
     if not block.has_bias:
         return [matrices.reshape(m, *shapes[0])]
-    if block.transposed:
+    if block.is_transposed:
         return [matrices[:, :-1].reshape(m, *shapes[0]), matrices[:, -1].reshape(m, *shapes[1])]
     weight = matrices[..., :-1]
     bias = matrices[..., -1]

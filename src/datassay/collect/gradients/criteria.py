@@ -1,21 +1,20 @@
 """The loss of a task from what the user calls it: a name, a criterion of torch, or a function."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from datassay.collect.gradients.autograd import evaluate
 from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
 from datassay.collect.gradients.objective import Objective
 from datassay.collect.loss import Loss, losses
 from datassay.collect.settings import LOSSES
-from datassay.errors import DataError, SettingError
-from datassay.models.user_code import user_code
+from datassay.errors import DataError, ModelError, SettingError
 
 CAUSAL = ("CausalLM", "LMHead")  # in the names of language models' classes
 # What transformers' configurations call a task, once the model has seen its labels.
@@ -164,7 +163,8 @@ def _with_axis(
     has_axis = kind.has_one_class and not kind.is_of_tokens
     if not has_axis or result.classes_second is not None or targets is None:
         return result
-    outputs = _outputs(model, batch)
+    with torch.no_grad():
+        outputs = evaluate(model, batch, outputs_of)
     if outputs.ndim < 3:
         return result
     fits_second = targets.shape[1:] == outputs.shape[2:]
@@ -178,7 +178,8 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
     # "auto", or where it takes log-probabilities and the outputs are none.
     if not bound.kind.has_one_class or bound.kind.is_of_tokens:
         return []
-    outputs = _outputs(model, batch)
+    with torch.no_grad():
+        outputs = evaluate(model, batch, outputs_of)
     if outputs.ndim != 2 or outputs.shape[1] < 2:
         return []
     if not torch.isfinite(outputs).all():
@@ -208,18 +209,37 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
 
 
 def several_outputs(model: nn.Module, batch: Any) -> list[str]:
-    """Return a warning where a network gives several outputs, the first of which is taken."""
-    raw: list[Any] = []
-    handle = model.register_forward_hook(lambda _module, _inputs, output: raw.append(output))
+    """Return a warning where a network gives several outputs; the first is taken.
+
+    Args:
+        model: the network.
+        batch: one or two samples.
+
+    Returns:
+        The warning, or nothing.
+
+    Raises:
+        ModelError: another output is computed from the first, which is no network's answer then.
+    """
+    results: list[Any] = []
+    handle = model.register_forward_hook(lambda _module, _inputs, output: results.append(output))
     try:
-        _outputs(model, batch)
+        with torch.enable_grad():
+            evaluate(model, batch, outputs_of)
     finally:
         handle.remove()
-    is_plain = bool(raw) and type(raw[-1]) in {tuple, list}
+    is_plain = bool(results) and type(results[-1]) in {tuple, list}
     tensors = []
     if is_plain:
-        tensors = [t for t in raw[-1] if isinstance(t, Tensor) and t.ndim > 1]
-    shapes = [str(list(t.shape[1:])) for t in tensors if t.is_floating_point()]
+        tensors = [t for t in results[-1] if isinstance(t, Tensor) and t.ndim > 1]
+    tensors = [t for t in tensors if t.is_floating_point()]
+    shapes = [str(list(t.shape[1:])) for t in tensors]
+    if any(_depends(t, tensors[0]) for t in tensors[1:]):
+        raise ModelError(
+            f"the model's first output must be its answer; it gives {' and '.join(shapes)} a "
+            "sample, and computes a later one from the first. Wrap it to return the logits alone "
+            "or first, or pass loss= and measure= as functions of the model and a batch."
+        )
     if len(set(shapes)) < 2:
         return []
     return [
@@ -227,6 +247,21 @@ def several_outputs(model: nn.Module, batch: Any) -> list[str]:
         "Where that is not what was trained, pass loss= and measure= as functions of the model and "
         "a batch."
     ]
+
+
+def _depends(result: Tensor, tensor: Tensor) -> bool:
+    """Return whether a result was computed from a tensor, as autograd has it."""
+    waiting = [result.grad_fn]
+    visited = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in visited:
+            continue
+        if node is tensor.grad_fn:
+            return True
+        visited.add(node)
+        waiting += [child for child, _ in node.next_functions]
+    return False
 
 
 def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None) -> None:
@@ -277,7 +312,8 @@ def _loss_by_targets(model: nn.Module, batch: Any, further_targets: Sequence[Ten
             "loss='auto' needs the batch's targets: the last of a tuple, or a dictionary's "
             "'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
         )
-    outputs = _outputs(model, batch)
+    with torch.no_grad():
+        outputs = evaluate(model, batch, outputs_of)
     matrices = [t.reshape(len(t), -1) for t in (targets, *further_targets)]
     all_targets = torch.cat([t for t in matrices if t.shape[1] == matrices[0].shape[1]])
     is_binary = bool(((all_targets == 0) | (all_targets == 1)).all())
@@ -312,21 +348,3 @@ def _loss_by_several(y: Tensor) -> str:
             "training's loss: 'cross_entropy', 'bce' or 'mse'."
         )
     return "bce" if is_binary else "mse"
-
-
-def _outputs(model: nn.Module, batch: Any) -> Tensor:
-    """Return the model's outputs; raise one clear line where it fails."""
-    with user_code(partial(failure_message, batch)), torch.no_grad():
-        return outputs_of(model, batch)
-
-
-def failure_message(batch: Any, error: str) -> str:
-    """Return one line with the remedy, for an error of the model or the loss on a batch."""
-    check = "Check"
-    if isinstance(batch, Mapping) and batch:
-        names = ", ".join(map(repr, batch))
-        check = f"Batches have {names} and no other field: check"
-    return (
-        f"the model and loss must run on the batches given; that raised {error} {check} what the "
-        "loader gives, or pass loss=lambda model, batch: [b] losses."
-    )

@@ -46,7 +46,7 @@ class Order:
     warnings: tuple[str, ...] = ()
 
 
-def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
+def order_of(loader: DataLoader, name: str, *, are_queries: bool) -> Order:
     """Return the samples of a loader of a Dataset that has indices; no sample is read."""
     # A sampler in random order stands for all samples that it draws from, in the Dataset's order.
     batches: Any = loader.batch_sampler
@@ -60,7 +60,7 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
         drops_last = False
         if not isinstance(size, int):
             size = None
-    order = _torch_order(sampler, name, queries=queries)
+    order = _torch_order(sampler, name, are_queries=are_queries)
     if order is None:
         indices, is_fixed = _ask_sampler(sampler, loader.dataset, name)
         n_dropped = 0
@@ -74,7 +74,7 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
         order = Order(indices[: len(indices) - n_dropped], warnings=warnings)
     if not len(order.indices):
         raise DataError(f"{name} must hold at least 1 sample; got none.")
-    if not queries and order.weights is None:
+    if not are_queries and order.weights is None:
         order = _count_repeats(order)
     return replace(order, size=size)
 
@@ -86,11 +86,11 @@ def _is(sampler: Any, *kinds: type) -> bool:
     )
 
 
-def _torch_order(sampler: Any, name: str, *, queries: bool) -> Order | None:
+def _torch_order(sampler: Any, name: str, *, are_queries: bool) -> Order | None:
     """Return the samples that a random sampler of torch draws from; None for other samplers."""
     if _is(sampler, RandomSampler):
         n = len(sampler.data_source)
-        if queries and (sampler.replacement or sampler.num_samples < n):
+        if are_queries and (sampler.replacement or sampler.num_samples < n):
             raise _redraw_error(sampler, name)
         return Order(np.arange(n))
     if _is(sampler, SubsetRandomSampler):
@@ -106,7 +106,7 @@ def _torch_order(sampler: Any, name: str, *, queries: bool) -> Order | None:
     drawn = np.flatnonzero(weights > 0)
     if not sampler.replacement and sampler.num_samples >= len(drawn):  # only their order is drawn
         return Order(drawn)
-    if queries or not sampler.replacement:
+    if are_queries or not sampler.replacement:
         raise _redraw_error(sampler, name)
     message = (
         f"{name} is drawn by a WeightedRandomSampler: a sample weighs in the mean loss as often as "

@@ -24,7 +24,8 @@ from datassay.collect.gradients.autograd import (
 from datassay.collect.gradients.batches import batch_size, map_batch, rows, to_model
 from datassay.collect.gradients.blocks import blocks_of
 from datassay.collect.gradients.recording import Gradients, Recording, UnfitError
-from datassay.collect.jacobian.suitable import copy_network, keep_activations, plain_attention
+from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.suitable import keep_activations, plain_attention
 from datassay.collect.layers import join_samples, matrix, tensors_of, weighted_sum
 from datassay.errors import ModelError
 from datassay.optional import coalesce
@@ -213,7 +214,7 @@ class PerSample:
 
     def _only_rounds(self, batch: Any, values: Values) -> bool:
         """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
-        exact = copy_network(self.model).double()
+        exact = frozen_copy(self.model, torch.float64)
         try:
             difference = _batch_difference(exact, to_model(batch, exact), values, ROUNDING)
         except ModelError:  # a loss of the user's own that takes float32 alone
@@ -222,14 +223,15 @@ class PerSample:
 
     def _find_unsuitable(self, probe: Any, values: Values) -> list[str]:
         """Return tensors whose factors are not the gradient: used elsewhere, or with other axes."""
-        # Adds what a sample's uses hold to `values_held`.
+        # Gradients of a whole batch are compared with plain autograd's of each sample. Layers that
+        # do not fit leave `blocks`. Adds what a sample's uses hold to `values_held`.
         unsuitable = []
         candidates = [block for block in self.blocks if block.layers]
         while True:
             try:
                 (weight,), (gradients,) = self._differentiate(values, probe, _ones)
                 break
-            except UnfitError as error:  # this layer directly, and again
+            except UnfitError as error:  # once more, without this layer
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
                 unsuitable += error.block.parameters
         gradients |= self._direct_gradients(values, probe, weight)
@@ -265,11 +267,11 @@ class PerSample:
                     slopes = _vmap_slopes(summed, tensors, batch, weight)
             except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
                 self._can_vectorise = False
+                cause = str(error.__cause__ or error).splitlines()[0][:120]
                 self.warnings.append(
                     f"{len(direct)} tensors ({direct[0].name}, ...) are differentiated one sample "
-                    "at a time, since torch.func cannot vectorise the model: "
-                    f"{str(error).splitlines()[0][:120]} Leave them out (parameters=) to be "
-                    "faster."
+                    f"at a time, since torch.func cannot vectorise the model: {cause} Leave them "
+                    "out (parameters=) to be faster."
                 )
         if slopes is None:
             with require_gradients(list(self.model.parameters()), required=False):

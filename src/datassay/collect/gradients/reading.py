@@ -17,6 +17,7 @@ from datassay.collect.gradients.batches import (
     batch_size,
     collate,
     digest_of,
+    has_parts,
     join_parts,
     rows,
     with_ids,
@@ -104,13 +105,13 @@ class Loaded:
 class Streamed:
     """Samples that are iterated, the same in every pass: their digest is compared each time.
 
-    A unit is what one step of the iteration gives: a sample or, `batched`, a batch.
+    A unit is what one step of the iteration gives: a sample or, if `is_batched`, a batch.
     """
 
-    def __init__(self, units: Callable[[], Iterable[Any]], name: str, *, batched: bool):
+    def __init__(self, units: Callable[[], Iterable[Any]], name: str, *, is_batched: bool):
         """Read the units twice; raise DataError where the second pass differs."""
         self.name = name
-        self._batched = batched
+        self._is_batched = is_batched
         self.warnings: tuple[str, ...] = ()
         self._units = units
         self._held: list[Any] | None = None
@@ -128,7 +129,7 @@ class Streamed:
         n = 0
         for unit in _read(self._units(), self.name):
             sha.update(digest_of(unit))
-            if self._batched:
+            if self._is_batched:
                 n += batch_size(unit)
             else:
                 n += 1
@@ -159,7 +160,7 @@ class Streamed:
 
         return Batches(
             parts, None, self.n, lambda places: self._subset(size, places), None, self.warnings,
-            streamed=True,
+            is_streamed=True,
         )  # fmt: skip
 
     def _in_batches(self, size: int, sha: Any) -> Iterator[Any]:
@@ -167,7 +168,7 @@ class Streamed:
         waiting: list[Any] = []
         for unit in _read(self._units(), self.name):
             sha.update(digest_of(unit))
-            if self._batched:
+            if self._is_batched:
                 yield unit
                 continue
             waiting.append(unit)
@@ -204,20 +205,22 @@ class Streamed:
 Read = SampleSet | Unlabelled | Loaded | Streamed
 
 
-def batches(data: Any, size: int, name: str = "train", *, integers: bool = False) -> Batches:
-    """Return samples of any kind in batches, in their order; `integers`: x as int64."""
+def batches(data: Any, size: int, name: str = "train", *, as_integers: bool = False) -> Batches:
+    """Return samples of any kind in batches, in their order; `as_integers`: x as int64."""
     if isinstance(data, Unlabelled):
-        labelled = batches(data.samples, size, name, integers=integers)
+        labelled = batches(data.samples, size, name, as_integers=as_integers)
         return _drop_targets(labelled)
     if isinstance(data, SampleSet):
         return Batches(
-            lambda: _tensor_batches(data, size, integers),
+            lambda: _tensor_batches(data, size, as_integers),
             data.ids,
             len(data),
-            lambda places: batches(data.subset(np.array(places)), size, name, integers=integers),
+            lambda places: batches(
+                data.subset(np.array(places)), size, name, as_integers=as_integers
+            ),
         )
     if not isinstance(data, Loaded | Streamed):
-        data = _open(data, name, queries=False)
+        data = _open(data, name, are_queries=False)
     return data.batches(size)
 
 
@@ -227,7 +230,7 @@ def samples_or_batches(
     reference: SampleSet | None = None,
     coding: Coding | None = None,
     *,
-    queries: bool = False,
+    are_queries: bool = False,
 ) -> Read:
     """Return a SampleSet for arrays, frames or Datasets of pairs, else a reader of batches."""
     # Data is what `as_samples` takes; a DataLoader, whose sampler says which samples it stands for;
@@ -236,10 +239,10 @@ def samples_or_batches(
     if isinstance(data, Loaded | Streamed | Unlabelled):
         return data
     if isinstance(data, DataLoader | IterableDataset) or hasattr(data, "column_names"):
-        return _open(data, name, queries=queries)
+        return _open(data, name, are_queries=are_queries)
     if isinstance(data, list | Dataset) and _is_batchlike(data, name):
-        return _open(data, name, queries=queries)
-    if queries:
+        return _open(data, name, are_queries=are_queries)
+    if are_queries:
         unlabelled = read_unlabelled(data, name, reference)
         if unlabelled is not None:
             return Unlabelled(unlabelled)
@@ -268,12 +271,12 @@ def _is_batchlike(data: Any, name: str) -> bool:
     )
 
 
-def _open(data: Any, name: str, *, queries: bool) -> Loaded | Streamed:
+def _open(data: Any, name: str, *, are_queries: bool) -> Loaded | Streamed:
     """Prepare a loader, a Dataset or a list of samples to be read in its order."""
     if isinstance(data, IterableDataset):
-        return Streamed(lambda: data, name, batched=False)
+        return Streamed(lambda: data, name, is_batched=False)
     if isinstance(data, DataLoader):
-        return _open_loader(data, name, queries=queries)
+        return _open_loader(data, name, are_queries=are_queries)
     if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")) or isinstance(data, Tensor):
         raise DataError(
             f"{name} must be a SampleSet, a DataLoader, a Dataset or a list of samples; got a "
@@ -284,14 +287,14 @@ def _open(data: Any, name: str, *, queries: bool) -> Loaded | Streamed:
     return _load(data, Order(np.arange(len(data))), collate, name)
 
 
-def _open_loader(loader: DataLoader, name: str, *, queries: bool) -> Loaded | Streamed:
+def _open_loader(loader: DataLoader, name: str, *, are_queries: bool) -> Loaded | Streamed:
     """Return a loader's samples in its sampler's order; streamed if only it can read them."""
     is_custom = type(loader).__iter__ is not DataLoader.__iter__
     is_custom = is_custom and not type(loader).__module__.startswith("accelerate.")
     if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None or is_custom:
-        return Streamed(lambda: _fix_order(loader), name, batched=True)
+        return Streamed(lambda: _fix_order(loader), name, is_batched=True)
     settings = {setting: getattr(loader, setting) for setting in KEPT}
-    order = order_of(loader, name, queries=queries)
+    order = order_of(loader, name, are_queries=are_queries)
     return _load(loader.dataset, order, loader.collate_fn, name, settings)
 
 
@@ -318,7 +321,7 @@ def _load(
     if collates_alike(collate, dataset, indices, name):
         probe = [dataset[i] for i in indices[:2]]
         _, batch = with_ids(collate(probe))
-        if batch_size(batch) == len(probe):
+        if batch_size(batch) == len(probe) and not has_parts(batch, collate, probe):
             return loaded
         note = (
             f"{name} joins the parts of its samples in one axis, as the nodes of graphs are: "
@@ -331,7 +334,7 @@ def _load(
             "random, and its sampler weighs samples. Collate once, into a list of samples."
         )
     drawn_batches = [batch for _, batch in loaded.batches(order.size or 32).parts()]  # once
-    stream = Streamed(lambda: drawn_batches, name, batched=True)
+    stream = Streamed(lambda: drawn_batches, name, is_batched=True)
     stream.warnings = (
         *loaded.warnings,
         f"{name}'s collate function draws at random, as masking does: one draw of each batch is "
@@ -363,13 +366,13 @@ def _read(units: Iterable[Any], name: str) -> Iterator[Any]:
 
 
 def _tensor_batches(
-    samples: SampleSet, size: int, integers: bool
+    samples: SampleSet, size: int, as_integers: bool
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Yield (ids, (x, y)) in batches of `size` rows, x as int64 or else as floats."""
     for start in range(0, len(samples), size):
         rows = slice(start, start + size)
         x = torch.tensor(np.asarray(samples.x[rows]))  # a copy: networks may work in place
-        if integers:
+        if as_integers:
             x = x.long()
         elif not x.is_floating_point():
             x = x.float()

@@ -1,7 +1,5 @@
 """What layers get and give back in a pass: the factors of gradients by their weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -42,7 +40,7 @@ class Recording:
         self._hooks: list[Any] = []
         self.expanded: Block | None = None  # the last whose single row stands for all samples
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> "Recording":
         for name, block in self._blocks.items():
             layer = self._model.get_submodule(name)
             hook = partial(self._record_call, block)

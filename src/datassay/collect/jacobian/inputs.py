@@ -19,14 +19,14 @@ def network_inputs(
     model: nn.Module,
     dtype: torch.dtype,
     *,
-    integers: bool | None = None,
+    as_integers: bool | None = None,
 ) -> Num[Tensor, "n ..."]:
     """Return a copy of samples as a network takes them: on its device, as `dtype` or int64."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    if integers is None:
-        integers = takes_integers(model, x[:1])
+    if as_integers is None:
+        as_integers = takes_integers(model, x[:1])
     # Straight from the values given: a detour by float32 would round large numbers.
-    return torch.as_tensor(x).to(device, torch.int64 if integers else dtype, copy=True)
+    return torch.as_tensor(x).to(device, torch.int64 if as_integers else dtype, copy=True)
 
 
 def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) -> bool:

@@ -23,6 +23,7 @@ from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFac
 from datassay.collect.jacobian.suitable import (
     copy_network,
     keep_activations,
+    keep_type,
     one_output,
     plain_attention,
     unwrap,
@@ -46,7 +47,9 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         ModelError: as `unwrap` refuses it, or it cannot be copied.
     """
     model = unwrap(model)
-    return copy_network(model).to(dtype).eval()
+    copied = copy_network(model).eval()
+    keep_type(copied, dtype)
+    return copied
 
 
 def typed_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
@@ -142,6 +145,9 @@ def _split_parameters(model, calls, output) -> Layers:
         # Used a second time (the layer itself, tied weights, a functional call), or on several
         # vectors per sample, the Jacobian is a sum of products and no longer factors.
         if not params.keys() <= trained.keys() or any(uses[id(p)] != 1 for p in params.values()):
+            continue
+        # A hook may compute the weight of others, as torch's weight_norm and prune do.
+        if {n for n, _ in m.named_parameters()} - {"bias"} != {"weight"}:
             continue
         if isinstance(m, nn.Linear) and shape == (1, m.in_features):
             dense[name] = (m.in_features, m.out_features, m.bias is not None)
@@ -327,6 +333,7 @@ def vectorizable_layers(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..
 
 
 def _vectorising_error(running: list[str], error: str) -> str:
+    """Return the message; the last of the running layers is the one that failed."""
     layer = "one layer's backward pass"
     if running:
         layer = running[-1]

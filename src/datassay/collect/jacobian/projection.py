@@ -4,8 +4,6 @@ Layers are kept apart because their gradients differ in scale (S1 §5). A tensor
 than asked for is kept whole, so the projection is exact for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -74,7 +72,7 @@ class Projector:
     tensors: dict[str, TensorProjection]
     mixing: dict[str, Float[Tensor, "k p"]] | None = None
 
-    def move(self, device: str) -> Projector:
+    def move(self, device: str) -> "Projector":
         """Return the projector with its tensors on a device, so that no chunk moves them."""
 
         def send(t: Tensor | None) -> Any:

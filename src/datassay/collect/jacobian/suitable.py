@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -23,6 +24,8 @@ from torch.utils import checkpoint
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
 
+# Whose parts alone may be shared.
+CONTAINERS = (dict, list, tuple, nn.Module)
 M = TypeVar("M", bound=nn.Module)
 
 # Outputs of samples together and alone differ by less than this share where nothing mixes them.
@@ -64,8 +67,9 @@ def copy_network(model: M) -> M:
         return copy.deepcopy(model)
     except Exception:  # noqa: BLE001 whatever the objects that it keeps raise
         memo: dict[int, object] = {}
-        for module in model.modules():
-            _share_uncopyable(module, memo)
+        visited: set[int] = set()
+        for module in reversed(list(model.modules())):
+            _share_uncopyable(module, memo, visited)
     with user_code(
         lambda error: (
             f"the model must be one that can be copied; that raised {error} Let copy.deepcopy take "
@@ -75,10 +79,34 @@ def copy_network(model: M) -> M:
         return copy.deepcopy(model, memo)
 
 
-def _share_uncopyable(value: object, memo: dict[int, object]) -> None:
+def keep_type(model: nn.Module, dtype: torch.dtype) -> None:
+    """Turn a network's weights into a type that its own code can no longer change."""
+    # torch.func dies where weights that it put there change their type.
+    for module in model.modules():
+        vars(module).pop("_apply", None)
+    model.to(dtype)
+    for module in model.modules():
+        module._apply = partial(_move, module)
+
+
+def _move(module: nn.Module, change: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+    """Apply a change to a layer's tensors if it moves them between devices; return the layer."""
+    tensor = next(chain(module.parameters(), module.buffers()), None)
+    if tensor is None or change(tensor.new_empty(0)).device == tensor.device:
+        return module
+    return type(module)._apply(module, change, recurse)
+
+
+def _share_uncopyable(value: object, memo: dict[int, object], visited: set[int]) -> None:
     """Add to a deepcopy's memo the parts of a value that cannot be copied: the copy shares them."""
+    if id(value) in visited:  # parts may hold each other
+        return
+    visited.add(id(value))
     if isinstance(value, Tensor):
-        memo[id(value)] = value.detach()
+        try:
+            memo[id(value)] = value.detach()
+        except RuntimeError:  # what a hook kept of a run by torch.func
+            memo[id(value)] = value
         return
     contents = list(getattr(value, "__dict__", {}).values())
     if isinstance(value, dict):
@@ -86,13 +114,19 @@ def _share_uncopyable(value: object, memo: dict[int, object]) -> None:
     if isinstance(value, list | tuple):
         contents += value
     for item in contents:
-        try:
-            copy.deepcopy(item, dict(memo))
-        except Exception:  # noqa: BLE001 likewise
-            if not isinstance(item, nn.Module):
-                _share_uncopyable(item, memo)
-    if not contents:
+        if not isinstance(item, nn.Module) and not _is_copied(item, memo):
+            _share_uncopyable(item, memo, visited)
+    if not contents or not (isinstance(value, CONTAINERS) or _is_copied(value, memo)):
         memo[id(value)] = value
+
+
+def _is_copied(value: object, memo: dict[int, object]) -> bool:
+    """Return whether deepcopy takes a value, with these parts shared."""
+    try:
+        copy.deepcopy(value, dict(memo))
+    except Exception:  # noqa: BLE001 likewise
+        return False
+    return True
 
 
 def _check_tensor(name: str, tensor: Tensor) -> None:
@@ -196,6 +230,7 @@ def run_vectorized(task: str) -> Iterator[None]:
             )
         ),
         plain_attention(),
+        keep_activations(),
     ):
         yield
 
@@ -235,13 +270,15 @@ def _check_matrix(output: object) -> Tensor:
 
 def check_apart(model: nn.Module, x: Tensor) -> None:
     """Raise ModelError where a network's output for a sample depends on others in the batch."""
-    # In one block: its end puts the generator back, and noise would look like none.
+    # Also of random outputs, as of dropout that is on. x: a few samples.
+    # Both forward passes are in one block: its end restores torch's random generator, and the
+    # second pass would repeat the first one's noise.
     with user_code(partial(_input_error, x)), torch.no_grad():
         separate = torch.cat([_check_matrix(model(x[i : i + 1].clone())) for i in range(len(x))])
         try:
             with user_code(str):
                 joint = model(x.clone())
-        except ModelError:  # it takes one sample at a time, which is all that is asked of it
+        except ModelError:  # it takes one sample at a time, which is enough
             return
     if joint.shape == separate.shape:
         change = float((joint - separate).abs().max() / separate.abs().max().clamp_min(1e-30))

@@ -78,22 +78,22 @@ class CrossEntropy(BinaryCrossEntropy):
         return s[:, :, None] * reflection[:, :, 1:]
 
     def weights(self, f: Tensor, y: Tensor) -> Tensor:
-        """Return the label's weight, smoothed; 0 where it does not count."""
-        ones = torch.ones(*f.shape[:-1], 1).to(f)
+        """Return the label's weight, smoothed, [..., 1]; 0 where it does not count."""
+        counts = torch.ones(*f.shape[:-1], 1).to(f)  # 1, or 0 of an ignored label
         if y.is_floating_point() and f.shape[-1] == 1:
-            return ones
+            return counts
         weight = torch.ones(f.shape[-1]).to(f)
         if self.class_weight is not None:
             weight = self.class_weight.to(f)
         if y.is_floating_point():  # probabilities of classes
             label_weight = (y * weight).sum(-1, keepdim=True)
         else:
-            ones = ones * (y != IGNORED)[..., None]
+            counts = counts * (y != IGNORED)[..., None]
             if self.class_weight is None or f.shape[-1] == 1:
-                return ones
+                return counts
             label_weight = weight[y.clamp_min(0)][..., None]
         smoothing = self.smoothing
-        return ones * ((1 - smoothing) * label_weight + smoothing * weight.mean())
+        return counts * ((1 - smoothing) * label_weight + smoothing * weight.mean())
 
     def draw(
         self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator

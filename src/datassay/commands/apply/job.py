@@ -64,7 +64,7 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     target, ids, source, task = (inputs.get(name) for name in READ_BY)
     sample_options: dict[str, Any] = {name: inputs.get(name) for name in OF_SAMPLES}
     choices = Choices(target, ids, source, task=task, **sample_options)
-    data = original(settings.data, choices, link=not settings.copy)
+    data = original(settings.data, choices, may_link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)
     changes = corrections(decisions.decisions, data.ids, data.y, data.class_names)
@@ -294,7 +294,7 @@ def changelog(
 
 
 def summary(data: Original, changes: Corrections, out: Path, settings: ApplySettings) -> list[str]:
-    """Return what was done, in lines."""
+    """Return the lines printed at the end: labels changed, samples removed, where, what is next."""
     changed = np.flatnonzero(changes.is_new & changes.keep)
     n_removed = int((~changes.keep).sum())
     lines = [f"{count(len(changed), 'label')} changed"]
@@ -317,7 +317,7 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     if (run / SUMMARY).is_file():
         out_name = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})
         command = shlex.join(["datassay", "run", str(out), "--before", str(run), "--out", out_name])
-        lines.append(f"what that gains: {command}")
+        lines.append(f"Next: {command}")
     return lines
 
 

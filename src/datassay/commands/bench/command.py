@@ -34,7 +34,7 @@ class TrustSettings:
     batch_size: int | None = setting(
         Recipe.batch_size,
         "Samples an update; none: all.",
-        read=lambda text: whole_auto_or_none(text, "batch-size", auto=False),
+        read=lambda text: whole_auto_or_none(text, "batch-size", allows_auto=False),
     )
     weight_decay: float = setting(Recipe.weight_decay, "Penalty towards the first weights.")
     minutes: float = setting(3.0, "Of retraining; scores take their own time.", needs="!halves")

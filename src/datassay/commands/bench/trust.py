@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from datassay.models.estimators import checked_estimator, is_estimator, named_es
 from datassay.models.names import full_name
 from datassay.models.reference import is_reference
 from datassay.models.weights import weights_choice
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.page import Page
 from datassay.report.plots import chart, level, marks
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 FILES = {"bench.parquet": "every score", "summary.json": "the figures above"}
 MOST_HALVES = 10_000
 COLUMNS = ("score", "correlation", "of the ceiling", "ahead of free scores", "verdict")
-# Question → its name among the blocks, and its title.
+# Question → its name among the blocks, and its title; and as the heading asks it.
 ASKED = {
     PREDICTIONS: ("predictions", "Which samples caused a prediction"),
     SAMPLES: ("samples", "Which samples matter by themselves"),
 }
-ADVICE = {TRUST: "trust {}", CARE: "take {} with care", DISTRUST: "do not trust even {}"}
-SEVERITIES = {TRUST: "fine", CARE: "look", DISTRUST: "act"}
+ANSWERS = {PREDICTIONS: "what caused a prediction", SAMPLES: "which samples matter"}
+ADVICE = {TRUST: "Trust {}", CARE: "Take {} with care"}
 COLOURS = {TRUST: BLUE, CARE: "#b8860b", DISTRUST: VERMILION}
 FREE = "free"
 Rows = list[dict[str, Any]]  # one a score, as `TrustCheck.to_table` has it
@@ -159,26 +159,17 @@ def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
 def page(findings: TrustFindings) -> Page:
     """Return the page: the answer, the scores of both questions, and how they were judged."""
     check = findings.check
-    rows = findings.check.to_table().to_pylist()
-    ours = [row for row in rows if not row["trivial"]]
-    refused = (r for r in ours if r["verdict"] == DISTRUST and r["question"] == PREDICTIONS)
-    cards: dict[str, tuple[str, str, str]] = {}  # name → severity, verdict, sentence
-    headlines: list[str] = []
     blocks: dict[str, object] = {}
     for question, (name, title) in ASKED.items():
-        group = [row for row in rows if row["question"] == question]
-        if group:
-            outcome = _rank_scores(check, question)[0]["verdict"]
-            cards[name] = SEVERITIES[outcome], outcome, answer(check, question)
-            headlines.append(headline(check, question))
-        blocks[name] = _correlation_figure(group, question == PREDICTIONS)
-        blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, group), in_terminal=True)
+        rows = _rank_scores(check, question)
+        blocks[name] = _correlation_figure(rows)
+        blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, rows), in_terminal=True)
+    of_samples = _rank_scores(check, SAMPLES)
     template_values = {
-        "heads": headlines,
-        "cards": cards,
+        "heads": [headline(check, question) for question in dict.fromkeys(check.question)],
         "questions": dict(ASKED.values()),
-        "refused": _quote_names(refused),
-        "beaten": _quote_names(row for row in ours if row["ahead_high"] < 0),
+        "best": _best_score(of_samples),
+        "issues": next((_format_interval(r) for r in of_samples if _is_trusted_issue(r)), ""),
         "enough": ENOUGH,
         "little": LITTLE,
         "lowest_ceiling": LOWEST_CEILING,
@@ -187,45 +178,41 @@ def page(findings: TrustFindings) -> Page:
 
 
 def headline(check: TrustCheck, question: str) -> str:
-    """Return which score to trust for a question, and whether a free one does as well."""
-    ours, trivial = _rank_scores(check, question)
-    advice = ADVICE[ours["verdict"]].format(ours["score"])
-    text = f"{ASKED[question][1]}: {advice} (correlation {ours['correlation']:.2f})"
-    if trivial and not ours["ahead_low"] > 0:
-        text += f"; {trivial[0]['score']} costs nothing and does {_name_lead(ours)}"
-    return f"{text}."
+    """Return which score answers a question, what a free one does, and which not to trust."""
+    rows = _rank_scores(check, question)
+    baseline = next((row for row in rows if row["trivial"]), None)
+    ours = _best_score(rows)
+    answer = ANSWERS[question]
+    figure = _format_interval(ours)
+    refused = [row for row in rows if row["verdict"] == DISTRUST and not row["trivial"]]
+    is_ahead = baseline is None or ours["ahead_low"] > 0
+    if ours in refused and (is_ahead or baseline["verdict"] == DISTRUST):
+        return f"Trust no score for {answer}: the best, {ours['score']}, has {figure}."
+    if baseline is not None and not is_ahead:
+        text = f"Take “{baseline['score']}”, which is free, for {answer} "
+        text += f"({_format_interval(baseline)}); {ours['score']} does no better ({figure})"
+    else:
+        text = f"{ADVICE[ours['verdict']].format(ours['score'])} for {answer} ({figure})"
+    names = " or ".join(f"“{row['score']}”" for row in refused if row is not ours)
+    return f"{text}{text_if(names, f', not {names}')}."
 
 
-def _rank_scores(check: TrustCheck, question: str) -> tuple[dict[str, Any], Rows]:
-    """Return the row of a question's best score, and those of the free ones, best first."""
-    rows = [row for row in check.to_table().to_pylist() if row["question"] == question]
-    ours = max((row for row in rows if not row["trivial"]), key=lambda row: row["correlation"])
-    return ours, sorted(
-        (row for row in rows if row["trivial"]), key=lambda row: -row["correlation"]
-    )
+def _rank_scores(check: TrustCheck, question: str) -> Rows:
+    """Return the rows of a question's scores, the best first."""
+    rows = (row for row in check.to_table().to_pylist() if row["question"] == question)
+    return sorted(rows, key=lambda row: -row["correlation"])
 
 
-def _name_lead(ours: dict[str, Any]) -> str:
-    """Return "better" or "as well": how the best free score does beside ours, if not behind."""
-    if ours["ahead_high"] < 0:
-        return "better"
-    return "as well"
+def _best_score(rows: Rows) -> dict[str, Any]:
+    """Return the best score that costs something; of one network where several do no better."""
+    row = next(row for row in rows if not row["trivial"])
+    name = row["score"].partition(", ")[0]
+    return next((r for r in rows if r["score"] == name and r["correlation"] > row["low"]), row)
 
 
-def answer(check: TrustCheck, question: str) -> str:
-    """Return the best score of a question, with free scores and the ceiling, in a sentence."""
-    ours, trivial = _rank_scores(check, question)
-    baselines = ", ".join(f"{row['score']} {_format_interval(row)}" for row in trivial)
-    text = (
-        f"{ours['score'].capitalize()} predicts retraining with correlation "
-        f"{_format_interval(ours)}; free scores: {baselines}"
-    )
-    if question == PREDICTIONS:
-        ceiling = check.ceiling
-        text += f"; the ceiling is {ceiling.value:.2f} ({ceiling.low:.2f} to {ceiling.high:.2f})"
-    if trivial and not ours["ahead_low"] > 0:
-        text += f". {trivial[0]['score'].capitalize()} does {_name_lead(ours)}"
-    return f"{text}."
+def _is_trusted_issue(row: dict[str, Any]) -> bool:
+    """Return whether a row is of the score by which `datassay run` orders labels, and trusted."""
+    return row["score"] == "label issue score" and row["verdict"] == TRUST
 
 
 def _format_row(row: dict[str, Any]) -> tuple[str, ...]:
@@ -245,15 +232,7 @@ def _format_interval(row: dict[str, Any]) -> str:
     return f"{value:.2f} ± {half:.2f}".replace("-", "−")
 
 
-def _quote_names(rows: Iterable[dict[str, Any]]) -> str:
-    """Join the scores' names, in quotes where there are several, as they may hold commas."""
-    names = [row["score"] for row in rows]
-    if len(names) > 1:
-        return ", ".join(f"“{name}”" for name in names)
-    return "".join(names)
-
-
-def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
+def _correlation_figure(rows: Rows) -> Figure:
     """Plot one mark per score of a question; the ceiling as a line."""
     rows = rows[::-1]
     figure = chart("correlation with retraining", height=130 + 34 * len(rows), showlegend=True)
@@ -267,8 +246,8 @@ def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
         hover = "%{y}: %{x:.3f}<extra></extra>"
         names = [r["score"] for r in items]
         marks(figure, value, names, group, colour, hover, size=11, error_x=bar)
-    if has_ceiling and rows:
-        level(figure, x=rows[0]["ceiling"], text="ceiling", position="top")
+    if rows:
+        level(figure, x=rows[0]["ceiling"], text="ceiling", position="top", xanchor="right")
     figure.update_yaxes(categoryorder="array", categoryarray=[row["score"] for row in rows])
     lowest = min(0.0, float(np.nanmin([row["low"] for row in rows])))
     figure.update_xaxes(range=[lowest - 0.03, 1.03], showgrid=True)

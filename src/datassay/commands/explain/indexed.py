@@ -109,28 +109,24 @@ def open_with_samples(
     n_seen = sum(str(name) in row_of_id for name in split_ids)
     if n_seen:
         warnings.append(
-            f"{n_seen:,} of {count(len(split_ids), 'query', 'queries')} {_is_or_are(n_seen)} in "
-            "the index and explained by what they are themselves: it was made with another --seed "
-            "or --val-fraction. Give the same."
+            f"{n_seen:,} of {count(len(split_ids), 'query', 'queries')} "
+            f"{inflect(n_seen, 'is', 'are')} in the index and explained by what they are "
+            "themselves: it was made with another --seed or --val-fraction. Give the same."
         )
     n_missing = len(train) - len(samples)
     if n_missing:
         warnings.append(
-            f"{count(n_missing, 'sample')} of DATA {_is_or_are(n_missing)} not in the index and "
-            "left out; datassay index --append adds samples."
+            f"{count(n_missing, 'sample')} of DATA {inflect(n_missing, 'is', 'are')} not in "
+            "the index and left out; datassay index --append adds samples."
         )
     n_extra = len(index_only)
     if n_extra:
         warnings.append(
-            f"{count(n_extra, 'sample')} of the index {_is_or_are(n_extra)} not in DATA and "
-            "shown by id alone."
+            f"{count(n_extra, 'sample')} of the index {inflect(n_extra, 'is', 'are')} not in "
+            "DATA and shown by id alone."
         )
     warnings += _recheck(index, samples, positions)
     return Opened(index, samples, np.concatenate([positions, index_only]), tuple(warnings))
-
-
-def _is_or_are(n: int) -> str:
-    return inflect(n, "is", "are")
 
 
 def _recheck(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]) -> list[str]:

@@ -139,7 +139,7 @@ def run(
     if opened is None:
         _warn_if_long(models, train, val, settings)
         attribution = influence(
-            models, train, val, loss=loss, measure=measure, damping=settings.damping,
+            models, train, val, loss=loss, measure=measure,
             progress=progress, **_options(settings),
         )  # fmt: skip
     else:
@@ -181,7 +181,7 @@ def run(
 
 def _options(settings: ExplainSettings) -> dict[str, Any]:
     """Return the arguments that `influence` and its plan share, but for the loss."""
-    names = ("curvature", "parameters", "top", "precision", "device", "seed")
+    names = ("curvature", "damping", "parameters", "top", "precision", "device", "seed")
     return {name: getattr(settings, name) for name in names}
 
 
@@ -254,7 +254,7 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
 
 
 def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
-    """Return the network's outputs [n, k]; raise if it cannot run on the samples."""
+    """Return the network's outputs, float64 on the CPU; raise if it cannot run on the samples."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     takes_tokens = takes_integers(model, samples.x[:1])
     parts = []
@@ -263,7 +263,7 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
         f"the model must run on samples [{shape}]; that raised {{}} Check --model against DATA."
     )
     for start in range(0, len(samples), BATCH):
-        x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=takes_tokens)
+        x = network_inputs(samples.x[start : start + BATCH], model, dtype, as_integers=takes_tokens)
         with user_code(message.format), torch.no_grad():
             parts.append(outputs_of(model, x))
     outputs = torch.cat(parts).double().cpu()
@@ -322,7 +322,8 @@ def _warnings(
         )
     if val is not None and val.split_off:
         warnings.append(
-            f"{count(len(val), 'sample')} were split off DATA as queries. If the network was "
-            "trained on them too, give --val-fraction 0, or queries of their own by --queries."
+            f"{count(len(val), 'sample')} of DATA are held out as queries. If the network was "
+            "trained on them too, give other queries by --queries, or explain the training samples "
+            "by each other with --val-fraction 0."
         )
     return tuple(warnings)

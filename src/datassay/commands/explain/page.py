@@ -1,5 +1,6 @@
 """The page of an explanation and its files; its text stands in `report/text/`."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,9 +16,9 @@ from datassay.report.drawing import draw, sample_texts
 from datassay.report.page import Card, Gallery, Page, Row, Table, View
 from datassay.report.predictions import effect_words, picker
 from datassay.report.tables import column, effect_table, standard_json
-from datassay.report.wording import label_text, number
+from datassay.report.wording import label_text, number, shortened
 
-N_ROWS, N_CARDS = 20, 60
+N_ROWS, N_CARDS, N_FIRST = 20, 60, 6
 INTERNALS = ("Data SHA-256", "Seed")
 HARMS = {"loss": "raise the losses", "margin": "lower the margins"}
 FIRST = View("labels", "largest self-influence", sort="own", descending=True)
@@ -36,11 +37,7 @@ def page(findings: ExplainFindings) -> Page:
     harmful_rows = harmful(f)
     strongest = f.first[:N_CHECK_FIRST]
     n_rows = min(N_ROWS, len(influence))
-    median = float(np.median(influence))
     is_ranked = bool(np.isfinite(influence).all())
-    most_harm = 0.0
-    if len(harmful_rows):
-        most_harm = abs(float(f.attribution.total[harmful_rows[0]]))
     ids = {"harm": tuple(str(i) for i in f.ids[harmful_rows[:N_CHECK_FIRST]])}
     ids["labels"] = tuple(str(i) for i in f.ids[strongest])
     numbers = {
@@ -48,10 +45,9 @@ def page(findings: ExplainFindings) -> Page:
         "typed": partial(type_command, f.facts),
         "is_ranked": is_ranked,
         "first": ids["labels"],
-        "times": float(influence[strongest[-1]]) / median if is_ranked and median else 0.0,
         "harm": ids["harm"],
+        "both": [name for name in ids["labels"] if name in ids["harm"]],
         "n_harm": len(harmful_rows),
-        "most_harm": most_harm,
         "harms": HARMS.get(f.attribution.measure, ""),
         "n_rows": n_rows,
         "effect_on": effect_words(f.predictions)[0],
@@ -61,11 +57,31 @@ def page(findings: ExplainFindings) -> Page:
         "table": lambda: _table(f, n_rows),
         "gallery": cards,
     }
-    return compose(
+    page = compose(
         "explain", blocks, numbers, ids=ids, facts=f.facts,
         warnings=f.samples.warnings + f.warnings, files=FILES, columns=f.samples.columns,
         internals=INTERNALS,
     )  # fmt: skip
+    advice = (replace(a, command=type_command(f.facts, "run")) if a.kind == "labels" else a
+              for a in page.advice)  # fmt: skip
+    return replace(page, advice=tuple(advice), samples=first_samples(f) if is_ranked else None)
+
+
+def first_samples(findings: ExplainFindings) -> Gallery | None:
+    """Draw the first six samples by self-influence; None where they cannot be drawn."""
+    top = findings.first[:N_FIRST]
+    top = top[top < len(findings.samples)]
+    names = findings.samples.class_names
+    cards = []
+    for i, drawing in zip(top.tolist(), draw(findings.samples, top), strict=True):
+        label = label_text(names, findings.samples.y[i])
+        predicted = predicted_text(findings, i)
+        ending = text_if(predicted != label, f", predicted {shortened(predicted, 40)}")
+        if not predicted:
+            ending = ""
+        text = f"labelled {shortened(label, 40)}{ending}"
+        cards += [Card(str(findings.ids[i]), text, drawing)]
+    return Gallery(tuple(cards)) if cards else None
 
 
 def _table(findings: ExplainFindings, n_rows: int) -> Table:

@@ -1,7 +1,5 @@
 """`datassay export`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from importlib import import_module
@@ -42,7 +40,7 @@ class ExportSettings:
     )
 
 
-def exports() -> dict[str, Export]:
+def exports() -> "dict[str, Export]":
     """Return the tools by name: a module of this folder each, then those of other packages."""
     from datassay.commands.export.material import Export
 

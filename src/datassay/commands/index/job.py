@@ -13,7 +13,7 @@ from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.frame import type_command
 from datassay.commands.index.command import IndexSettings
 from datassay.commands.terminal import block_table, plain_text, warning_lines
-from datassay.commands.trained import INITIAL, correlation, loss_of, networks, start_seconds
+from datassay.commands.trained import INITIAL, loss_of, networks, start_seconds
 from datassay.data.samples import SampleSet
 from datassay.models.names import full_name
 from datassay.models.weights import weights_choice
@@ -133,7 +133,6 @@ def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
         rows["came after the curvature was fitted"] = percent(round(opened.appended, 3))
     rows |= {
         "bytes per sample": f"{opened.bytes_per_sample:,}",
-        "correlation with exact effects": correlation(opened),
         "seconds": f"{built.seconds:.1f}",
     }
     table = Table("what", Column("how much", justify="right"), show_header=False)
@@ -142,8 +141,8 @@ def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
     notes = []
     if built.left_out:
         notes = [plain_text(
-            f"Without {count(built.left_out, 'sample')} split off DATA, which datassay explain "
-            "asks about; --val-fraction 0 keeps them in."
+            f"{count(built.left_out, 'further sample')} of DATA are held out, as queries for "
+            "datassay explain; --val-fraction 0 keeps them in."
         )]  # fmt: skip
     warnings = list(built.warnings)
     if interval is not None and interval["high"] < GOOD:
@@ -163,11 +162,12 @@ def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
 def _verdict(built: Built) -> str:
     """Return how many samples the index answers for, and how well."""
     interval = built.index.fidelity
-    content = f"The index holds {count(len(built.index), 'sample')}"
+    content = f"The index answers for {count(len(built.index), 'sample')}"
     if built.added:
         content += f", {built.added:,} of them new"
     if interval is None:
-        return f"{content}; too few to tell whether its effects follow exact ones."
+        return f"{content}; too few to tell whether its estimates match exact ones."
     roughly = text_if(interval["high"] < GOOD, "roughly ")
-    correlation_words = f"(correlation {interval['mean']:.2f})"
-    return f"{content}; its effects {roughly}follow exact ones {correlation_words}."
+    mean, low, high = (f"{interval[name]:.3f}" for name in ("mean", "low", "high"))
+    words = f"(correlation {mean}, {low} to {high})"
+    return f"{content}; its estimates of influence {roughly}match exact ones {words}."

@@ -14,7 +14,7 @@ from datassay.commands.finished import SCORES, SUMMARY, check_columns, read_scor
 from datassay.commands.frame import Findings
 from datassay.commands.report.command import ReportSettings
 from datassay.errors import DataError
-from datassay.optional import read_entry, select_rows
+from datassay.optional import read_entry, select_rows, text_if
 from datassay.progress import Progress, silent
 from datassay.report.wording import number, percent
 from datassay.results import result
@@ -41,6 +41,8 @@ class ComparedRun:
     n_samples: int  # that it scored
     n_suspects: int  # labels that it suspects
     facts: dict[str, str]  # what was run and on what, from its summary; empty where there is none
+    # What was gained since the run before it, in words; empty of a run without one.
+    gained: str = ""
 
 
 @result
@@ -110,7 +112,11 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         consensus=joined,
         runs=tuple(
             ComparedRun(
-                name, shlex.quote(str(folder)), len(s.ids), int(s.is_issue.sum()), _facts(folder)
+                name,
+                shlex.quote(str(folder)),
+                len(s.ids),
+                int(s.is_issue.sum()),
+                *_describe_run(folder),
             )
             for name, s, folder in zip(names, scores, folders, strict=True)
         ),
@@ -163,13 +169,14 @@ def _format_labels(values: pa.ChunkedArray) -> np.ndarray:
     return np.array([text(value) for value in values.to_pylist()])
 
 
-def _facts(folder: Path) -> dict[str, str]:
-    """Return the facts of a run by its summary; {} where it has no summary."""
+def _describe_run(folder: Path) -> tuple[dict[str, str], str]:
+    """Return a run's facts by its summary, and what it gained; empty where it has no summary."""
     path = folder / SUMMARY
     if not path.is_file():
-        return {}
+        return {}, ""
     summary = read_summary(folder)
     facts = read_entry(summary, "facts")
     if not isinstance(facts, dict):
         raise DataError(f"{path} must hold an object with facts, as the run wrote it; it does not.")
-    return {str(name): str(value) for name, value in facts.items()}
+    gained = text_if(read_entry(summary, "before"), str(read_entry(summary, "verdict")))
+    return {str(name): str(value) for name, value in facts.items()}, gained

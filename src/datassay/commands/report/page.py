@@ -13,8 +13,8 @@ from datassay.commands.frame import compose_page
 from datassay.commands.report.job import ConsensusFindings
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Page, Row, Table
-from datassay.report.plots import chart, label_cells
-from datassay.report.style import BLUE, VERMILION, plotly_text
+from datassay.report.plots import chart, label_cells, level, marks
+from datassay.report.style import BLUE, SKY, VERMILION, plotly_text
 from datassay.report.tables import column, standard_json
 from datassay.report.wording import count, share
 from datassay.score.compare.consensus import mean_pair
@@ -42,6 +42,7 @@ def page(findings: ConsensusFindings) -> Page:
     blocks: dict[str, Any] = {
         "runs": _runs(f),
         "votes": lambda: _votes(f),
+        "apart": lambda: scatter_figure(f) if len(f.runs) == 2 else None,
         "suspects": lambda: _sample_table("Suspects", f, suspects[:N_SUSPECTS], suggested),
         "changed": _sample_table("Changed most", f, changed, {"apart": shares}),
         **{name: stability and agreement_figure(stability) for name, stability in maps.items()},
@@ -69,7 +70,11 @@ def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
         wrong_of_all = is_wrong[by_all].mean()
         wrong_of_some = is_wrong[by_some].mean()
     is_issue_first, is_issue_last = findings.consensus.is_issue[[0, -1]]
+    n_same_suspects = findings.consensus.is_issue[:, ~changed].sum(1)
     return {
+        "is_cleared": bool(changed.any()) and not n_same_suspects[-1],
+        "most_suspects": findings.runs[int(n_same_suspects.argmax())].folder,
+        "gained": findings.runs[-1].gained,
         "n_all": int(by_all.sum()),
         "n_some": int(by_some.sum()),
         "n_same": int((~changed).sum()),
@@ -151,6 +156,30 @@ def _sample_table(
         shares = (f"{100 * share:.0f} %" for share in consensus.rank[:, c])
         rows.append(Row(str(consensus.ids[c]), (*cells, *shares)))
     return Table(name, ("id", "label", *figures, *ranks), tuple(rows))
+
+
+def scatter_figure(findings: ConsensusFindings) -> Figure:
+    """Draw each label's issue score in one of two runs against the other, coloured by votes."""
+    x_scores, y_scores = findings.consensus.issue_score
+    titles = (f"label issue score in {name}" for name in findings.consensus.names)
+    figure = chart(*titles, showlegend=True)
+    words = (("suspected by none", "#b5bdc6"), ("by one", SKY), ("by both", VERMILION))
+    for votes, (name, colour) in enumerate(words):
+        rows = findings.voted[votes]
+        ids = [plotly_text(str(i), 40) for i in findings.consensus.ids[rows]]
+        if rows.any():
+            marks(
+                figure,
+                x_scores[rows],
+                y_scores[rows],
+                name,
+                colour,
+                "%{customdata}",
+                customdata=ids,
+            )
+    level(figure, x=0)
+    level(figure, y=0)
+    return figure
 
 
 def agreement_figure(agreement: Stability) -> Figure:

@@ -1,7 +1,5 @@
 """`datassay run`, `score` and `summarize`."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Mapping
@@ -101,7 +99,7 @@ class _Run(Command):
         """Return the callback that writes the scores' page before anything is retrained."""
         from datassay.store.folders import read_digests
 
-        def write_scores(findings: Findings) -> None:
+        def write_scores(findings: "Findings") -> None:
             if PAGE in read_digests(base / out):  # kept by a reader, also where this run stops
                 message = f"{out / PAGE} shows the run before until this one ends"
                 return err_console.print(f"{message}; comparing actions …", soft_wrap=True)
@@ -129,7 +127,7 @@ class _Check(_Run):
     """A run that judges conditions: what it prints, and its exit status."""
 
     def show(
-        self, results: Any, settings: Any, page: Page, path: Path, *, verbose: bool = False
+        self, results: Any, settings: Any, page: "Page", path: Path, *, verbose: bool = False
     ) -> None:
         """Print the outcomes, or summary.json; exit with 3 where one failed, 4 if inconclusive.
 
@@ -155,7 +153,9 @@ class _Check(_Run):
             console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
         statuses = {outcome.status for outcome in results.outcomes}
         if statuses != {PASSED}:
-            raise typer.Exit(CONDITION_FAILED if FAILED in statuses else INCONCLUSIVE)
+            status = CONDITION_FAILED if FAILED in statuses else INCONCLUSIVE
+            console.print(f"Exit status {status}.", soft_wrap=True)
+            raise typer.Exit(status)
 
 
 class _Summarize(Command):
@@ -169,7 +169,7 @@ class _Summarize(Command):
         """Return the samples, and the settings by which the network is trained."""
         return {**super().arguments(user_input), "training": settings_from(RunSettings, user_input)}
 
-    def write(self, results: Any, out: Path, *, overwrite: bool = False) -> tuple[Page, Path]:
+    def write(self, results: Any, out: Path, *, overwrite: bool = False) -> "tuple[Page, Path]":
         """Write both files; return the page, which is only printed, and the first file's path."""
         from datassay.store.outputs import write_pages
 
@@ -268,7 +268,9 @@ SUMMARIZE = _Summarize(
 COMMANDS = (RUN, SCORE, SUMMARIZE, CHECK)
 
 
-def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | None = None) -> Path:
+def write_results(
+    findings: "Findings", out: Path, further: "Mapping[str, Part] | None" = None
+) -> Path:
     """Write a run's index.html, tables and summary.json, each whole or not at all.
 
     Args:

@@ -54,7 +54,7 @@ def first_samples(findings: Findings, positions: np.ndarray) -> Gallery:
     cards = []
     words = ("labelled", "looks like")
     if findings.issues.posterior is None:
-        words = ("given", "expected")
+        words = ("given", "likely")
     for i, drawing in zip(top, draw(findings.samples, top), strict=True):
         card = _card(findings, int(i), (), drawing)
         suggestion = text_if(card.suggested, f", {words[1]} {shortened(card.suggested, 40)}")

@@ -258,9 +258,7 @@ def _budget_cuts_fact(
     was_cut_short = BUDGET in networks.facts or not networks.facts
     if not (settings.budget and settings.curve_seeds and was_cut_short):
         return {}
-    cuts = []
-    if networks.curve is None:
-        cuts.append("the removal curve")
+    cuts = ["the removal curve"] if networks.curve is None else []
     if acts is None and settings.curve_seeds > 1:
         cuts.append("the actions")
     if cuts:
@@ -274,8 +272,7 @@ def plan_lines(
     train: SampleSet, val: SampleSet | None, settings: RunSettings
 ) -> list[RenderableType]:
     """Return what `run` would compute, as lines for the terminal."""
-    seconds = time.process_time()
-    start = PlanStep("start", "the program loaded, the data read", pilot=seconds)
+    start = PlanStep("start", "the program loaded, the data read", pilot=time.process_time())
     planned = plan(train, val, settings)
     return lines(replace(planned, steps=(start, *planned.steps)))
 
@@ -285,13 +282,13 @@ def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> Retra
     if not settings.curve_seeds:
         return RetrainedNetworks()
     train = context.train
-    work = forward_work(model, context.train)
+    work = forward_work(model, train)
     seeds = affordable_networks(work, train, context.val, settings)
     left_out = budget_fact(work, train, context.val, settings, seeds)
     if not seeds:
         return RetrainedNetworks(facts=left_out)
-    location = settings.store
     store = None
+    location = settings.store
     if location is not None and is_local(location):  # beside the features, on a local path only
         store = ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, k) for k in range(1, seeds))]

@@ -44,6 +44,8 @@ class Labels:
     noun: str = "label"  # or "target"
     is_predicted: bool = True  # by the inputs, better than by the shares of the classes
     leaks: tuple[str, ...] = ()  # columns that tell the label, and so agree with wrong ones
+    n_slips: int = 0  # probably wrong by one factor, as of a unit
+    factor: float = 1.0  # that factor
 
     @property
     def tried(self) -> str:
@@ -57,12 +59,14 @@ class Labels:
         """How many are wrong, in words: a number or a range."""
         if self.low == self.high:
             return f"{self.low:,}"
-        return f"between {self.low:,} and {self.high:,}"
+        return f"{self.low:,} to {self.high:,}"
 
     @property
     def named(self) -> str:
         """The labels to review, with their number."""
-        return count(self.n_review, self.noun if self.n_flagged else f"likeliest {self.noun}")
+        if self.n_flagged:
+            return count(self.n_review, self.noun)
+        return f"the {count(self.n_review, f'likeliest {self.noun}')}"
 
     @property
     def sentence(self) -> str:
@@ -79,8 +83,9 @@ class Labels:
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = inflect(self.n_flagged, "is", "are")
-            interval = text_if(self.low != self.high, f" ({self.expected} are wrong)")
-            return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{interval}"
+            text = f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong"
+            text += text_if(self.n_slips, f", {self.n_slips:,} by a factor of {self.factor:,g}")
+            return text + text_if(self.low != self.high, f" ({self.expected} in all)")
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
             return f"No {self.noun} is surely wrong, but {maximum}"
@@ -110,6 +115,7 @@ def label_verdict(findings: Findings) -> Labels:
     low, high = issues.share_wrong
     n = len(samples)
     n_flagged = int(issues.is_issue.sum())
+    factors = issues.unit_factors.values()
     return Labels(
         n=n,
         n_flagged=n_flagged,
@@ -120,6 +126,8 @@ def label_verdict(findings: Findings) -> Labels:
         noun="label" if is_label else "target",
         is_predicted=issues.is_predicted,
         leaks=tuple(leaking_columns(samples)),
+        n_slips=len(factors),
+        factor=max((max(f, 1 / f) for f in factors), default=1.0),
     )
 
 

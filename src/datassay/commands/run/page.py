@@ -15,13 +15,20 @@ from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.commands.run.suspects import suspects_shown
 from datassay.commands.run.table import score_section
-from datassay.commands.run.verdict import Verdict, plan_sentence, verdict
+from datassay.commands.run.verdict import Verdict, verdict
 from datassay.data.samples import wrong_labels
 from datassay.models.tabular import TABLE_MODELS
 from datassay.report.compose import compose
 from datassay.report.page import Gallery, Page
 from datassay.report.predictions import effect_words, picker
-from datassay.report.result_plots import beyond, figure_of, issue_figure
+from datassay.report.result_plots import (
+    INSTEAD,
+    advice_text,
+    beyond,
+    figure_of,
+    gains_title,
+    issue_figure,
+)
 from datassay.report.review.showcase import review_block
 from datassay.report.wording import score_text
 from datassay.score.information.bounds import (
@@ -60,7 +67,8 @@ def page(findings: Findings, out: str = "") -> Page:
     ]
     button = ""
     first_samples = None
-    if run_verdict.labels.n_review:
+    # After a review in which no label is suspected any more, another one is nobody's first thing.
+    if run_verdict.labels.n_review and (run_verdict.labels.n_flagged or findings.before is None):
         button = f"Review {run_verdict.labels.named}"
         first_samples = gallery.first_samples(findings, positions)
     return replace(
@@ -84,6 +92,7 @@ def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
     redundant, contrary = map(Gallery, gallery.pair_cards(f))
     return {
         "before": lambda: tables.before_table(f.before),
+        "before_gain": lambda: figure_of(f.before.gain),
         "relabelled": lambda: tables.relabelled_table(f.before),
         "acts": lambda: figure_of(f.acts),
         "acts_table": lambda: tables.acts_table(f.acts),
@@ -138,7 +147,8 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
-        "plan": plan_sentence(f, run_verdict),
+        "gains_title": gains_title(f.acts.actions) if f.acts else "",
+        "instead": f.acts and INSTEAD in [advice_text(a, f.acts.actions) for a in f.acts.actions],
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,
         # What one part did not propose, another may have.
         "left_out": [note for note in left_out if note != TOO_FEW or not is_corrected],

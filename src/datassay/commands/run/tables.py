@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
+from datassay.act.choose.gains import ActionGain, ActionTable
 from datassay.act.choose.kinds import action_kinds
 from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
@@ -10,6 +10,7 @@ from datassay.commands.run.gallery import times_median
 from datassay.commands.run.labels import Confusion
 from datassay.optional import text_if
 from datassay.report.page import Details, Row, Table
+from datassay.report.result_plots import advice_text, gains_title
 from datassay.report.wording import (
     count,
     gain_numbers,
@@ -38,9 +39,9 @@ def acts_table(table: ActionTable) -> Table:
         unit = "points"
     else:
         unit = table.metric
-    columns = ("action", "95 % interval", f"gain, {unit}", "advice")
+    columns = ("action", f"gain, {unit}", "95 % interval", "advice")
     rows = tuple(_action_row(action, table) for action in table.actions)
-    return Table("What each action gains", columns, rows, in_terminal=True)
+    return Table(gains_title(table.actions), columns, rows, in_terminal=True)
 
 
 def _action_row(action: ActionGain, table: ActionTable) -> Row:
@@ -51,9 +52,9 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
         ends = (action.gain, action.gain)
     gain, low, high = gain_numbers(action.gain, *ends, table.metric)
     cells = (
-        text_if(action.is_measured, f"{low} to {high}"),
         text_if(not np.isnan(action.gain), gain),
-        action.advice or ("expected" if action.how == EXPECTED else "only screened"),
+        text_if(action.is_measured, f"{low} to {high}"),
+        advice_text(action, table.actions),
     )
     kind = action_kinds().get(action.kind)
     evidence = ""
@@ -102,23 +103,16 @@ def acts_details(table: ActionTable) -> Details:
 
 
 def before_table(before: BeforeAfter) -> Table:
-    """Return a table of scores, samples and labels of the run before and of this one."""
-    gain = before.gain
-    metric = ""
-    measured = ()
-    if gain is not None:
-        metric = gain.metric
-        measured = gain.rows
+    """Return a table of the score, samples and labels of the run before and of this one."""
     rows: list[Row] = []
-    is_share = in_points(metric)
-    for row in measured:
+    if before.gain is not None:
+        row = before.gain.rows[0]
+        metric = before.gain.metric
         change, low, high = gain_numbers(row.gain, row.low, row.high, metric)
+        is_share = in_points(metric)
         change += text_if(is_share, " points")
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
-        name = metric
-        if len(measured) > 1:
-            name = f"{metric}, {row.by}"
-        rows += [Row(name, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
+        rows += [Row(metric, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
     for name, n, n_now in (("training samples", *before.n), ("suspected labels", *before.suspects)):
         difference = "0"
         if n_now != n:

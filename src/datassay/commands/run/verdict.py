@@ -4,14 +4,17 @@ findings → Verdict: the sentence, at most three cards, commands; and the numbe
 Page, summary.json, terminal and Python read them here, so that no two of them can differ.
 """
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE, REVIEW
 from datassay.act.choose.gains import EXPECTED, RETRAINED, ActionGain
 from datassay.act.choose.kinds import action_kinds
+from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import (
+    NEARLY,
     Labels,
     label_verdict,
     quiet_card,
@@ -20,7 +23,6 @@ from datassay.commands.run.labels import (
 )
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
-from datassay.models.tabular import TABLE_MODELS
 from datassay.optional import inflect, text_if
 from datassay.report.advice import Advice
 from datassay.report.wording import count, gain_text, shortened
@@ -29,13 +31,13 @@ from datassay.score.checks.columns import leaking_columns
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
-REVIEWS = 50  # labels that a plan begins with
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
-NOW = ("gains", "may help", "is not shown to help", "costs")
-THEN = ("gained", "may have helped", "is not shown to have helped", "cost")
+NOW = ("gains", "may help", "is not shown to help a model", "costs")
+THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
+ELSEWHERE = ", from other tables)"  # behind an estimate that was not measured here
 
 
 @result
@@ -53,7 +55,7 @@ class Verdict:
 
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
-    """Return what to say first of a run; `out` is its files' folder, else as the command has it."""
+    """Return what a run's page and terminal say first; out: folder that its commands name."""
     labels = label_verdict(findings)
     typed = Typed(findings, out)
     measured = tuple(action for action in _list_actions(findings) if action.how == RETRAINED)
@@ -65,6 +67,8 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     commands = [card.command for card in cards if card.kind != "drop" or not is_free]
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
+    if findings.before is not None and not labels.n_flagged:  # the review has ended
+        commands = []
     why = findings.pending or (TOO_FEW if labels.n < FEWEST_COMPARED else NOT_COMPARED)
     if not labels.is_predicted:
         why = UNPREDICTED
@@ -100,7 +104,7 @@ def clause(action: ActionGain, metric: str, them: str = "") -> str:
         phrase = f"leaving out {count(action.cost, 'sample')}"
     if action.kind == REVIEW:
         phrase = f"reviewing {count(action.changed, 'label')}"
-        return f"{_state_change(phrase, action, metric, NOW)}, by reviews of other tables"
+        return _state_change(phrase, action, metric, NOW).removesuffix(")") + ELSEWHERE
     return _state_change(phrase, action, metric, NOW)
 
 
@@ -114,7 +118,7 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
     if recommendation == DO:
         return f"{subject} {helps} {gain_text(row, metric)}"
     verb = may_help if recommendation == TRY else unshown
-    if is_vague(row.low, row.high):
+    if recommendation != TRY and is_vague(row.low, row.high):
         return f"{subject} {verb}"
     return f"{subject} {verb}: {gain_text(row, metric)}"
 
@@ -131,18 +135,19 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
         gain = before.gain
         if gain is None:
             return f"{subject}: what that gained was not measured, {before.why_none}."
-        return f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
+        text = f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
+        if not any(parts):
+            return text
+        return f"{text} {'Take the changes back' if _is_loss(before) else 'Keep the changes'}."
     # What helps, else the correction if it may help, a review, the correction, what may help.
     leading = [action for action in measured if action.advice == DO]
     corrections = [a for a in measured if a.kind == RELABEL and labels.n_flagged]
     leading += [action for action in corrections if action.advice == TRY]
-    leading += _find_review(findings) + corrections
+    leading += _find_review(findings, labels) + corrections
     leading += [action for action in measured if action.advice == TRY]
     ending = ""
     if leading and findings.acts is not None:
         ending = f"; {clause(leading[0], findings.acts.metric, labels.tried)}"
-        is_of_model = findings.acts.model in TABLE_MODELS and leading[0].kind != REVIEW
-        ending += text_if(is_of_model, f" for {findings.acts.model}")
     elif len(measured) == 1:
         ending = "; the one action tried is not shown to help"
     elif measured:
@@ -156,31 +161,9 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     return f"{labels.sentence}{ending}."
 
 
-def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
-    """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
-    measured = run_verdict.measured
-    actions = findings.acts
-    labels = run_verdict.labels
-    n_flagged = labels.n_flagged
-    relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
-    if relabel is None or actions is None or not n_flagged:
-        return ""
-    n = min(REVIEWS, n_flagged)
-    n_corrected = n * findings.issues.expected_precision(n)
-    n_wrong = n_flagged * findings.issues.expected_precision()
-    steps = [
-        f"A plan: review {count(n, labels.noun)}, which corrects about {n_corrected:.0f} of the "
-        f"{n_wrong:.0f} wrong ones that are suspected, and take the suggestions for the others",
-        clause(relabel, actions.metric, labels.tried),
-    ]
-    sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
-    if sequence.gain > relabel.gain:
-        steps.append(clause(sequence, actions.metric, labels.tried))
-    drop = _find_drop(measured)
-    if drop is not None:
-        subject = f"leaving out {count(drop.cost, 'sample')} shows no loss"
-        steps += [f"by itself, {subject}: {gain_text(drop, actions.metric)}"]
-    return f"{'; '.join(steps)}."
+def _is_loss(before: BeforeAfter) -> bool:
+    """Return whether the changes since the run before surely cost something."""
+    return before.gain is not None and before.gain.rows[0].high <= -SHOWN
 
 
 def _list_actions(findings: Findings) -> tuple[ActionGain, ...]:
@@ -190,9 +173,16 @@ def _list_actions(findings: Findings) -> tuple[ActionGain, ...]:
     return findings.acts.actions
 
 
-def _find_review(findings: Findings) -> list[ActionGain]:
-    """Return the review of labels, where it may help by what is expected of it."""
-    return [a for a in _list_actions(findings) if a.kind == REVIEW and a.advice == TRY]
+def _find_review(findings: Findings, labels: Labels) -> list[ActionGain]:
+    """Return the review of labels, where it may help by what is expected of it.
+
+    Not where correcting nearly the same labels was measured: that says more.
+    """
+    actions = _list_actions(findings)
+    is_measured = any(action.kind == RELABEL for action in actions)
+    if is_measured and labels.n_review <= NEARLY * labels.n_tried:
+        return []
+    return [a for a in actions if a.kind == REVIEW and a.advice == TRY]
 
 
 def _find_drop(measured: tuple[ActionGain, ...]) -> ActionGain | None:
@@ -208,17 +198,25 @@ def _cards(
     if findings.acts is not None:
         metric = findings.acts.metric
     other_actions = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
+    # Where a correction gains, others that leave out the suspects gain by the same labels.
+    is_corrected = any(a.kind == RELABEL and a.advice in {DO, TRY} for a in measured)
+    may_help = [action for action in other_actions if action.advice == TRY]
+    if is_corrected:
+        may_help = [action for action in may_help if action.kind.startswith(f"{RELABEL}+")]
     data_cards = _data_cards(findings, typed, measured)
     n_leading = 1 if labels.leaks else 0  # a card of leaks, before labels can be judged
     cards = data_cards[:n_leading]
+    if findings.before is not None:
+        cards += _before_cards(findings.before)
     if labels.n_review:
         cards += [_label_card(findings, labels, typed, measured, metric)]
     arguments = metric, labels.tried, typed
     cards += [_action_card(action, *arguments) for action in other_actions if action.advice == DO]
     cards += data_cards[n_leading:]
-    cards += [_action_card(action, *arguments) for action in other_actions if action.advice == TRY]
+    cards += [_action_card(action, *arguments) for action in may_help]
     drop = _find_drop(measured)
-    if drop is not None:
+    # Labels are corrected first: a drop leaves out the same suspects, and no loss is no gain.
+    if drop is not None and not labels.n_flagged and findings.before is None:
         text = _capital(clause(drop, metric))
         if drop.advice == FREE:
             text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
@@ -239,6 +237,31 @@ def _cards(
     return tuple(cards[:MOST_CARDS]) or (quiet_card(findings, typed.line("view")),)
 
 
+def _before_cards(before: BeforeAfter) -> list[Advice]:
+    """Return the card that says whether to keep what was changed since the run before, and why."""
+    changes = [
+        text_if(before.n_relabelled, f"{count(before.n_relabelled, 'corrected label')}"),
+        text_if(before.n_removed, f"{count(before.n_removed, 'removal')}"),
+    ]
+    phrase = " and ".join(filter(None, changes))
+    if before.gain is None or not phrase:
+        return []
+    row = before.gain.rows[0]
+    gain = gain_text(row, before.gain.metric)
+    if _is_loss(before):
+        text = f"On held-out samples they cost: {gain}. Review them again, or train on the data as "
+        return [Advice("before", "act", f"Take back the {phrase}", f"{text}they were.")]
+    recommendation = advice(row.gain, row.low, row.high)
+    if recommendation == DO:
+        text = f"On held-out samples they gain {gain}."
+    elif recommendation == TRY:
+        text = f"On held-out samples they may help: {gain}."
+    else:
+        text = f"Neither a gain nor a loss is shown: {gain}. Right labels are worth keeping all "
+        text += "the same: every later model is judged by them."
+    return [Advice("before", "fine", f"Keep the {phrase}", text)]
+
+
 def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Advice:
     """Return an action's card: what it gains, and the command that does it."""
     text = f"{_capital(clause(action, metric, them))} on held-out samples."
@@ -254,6 +277,24 @@ def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Ad
     return Advice("action", severity, action.words, text, command=command)
 
 
+def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain]) -> str:
+    """Return why labels are to be looked at, in a sentence or two."""
+    n = labels.n_flagged
+    if not n:
+        return (
+            f"{_capital(labels.expected)} of {labels.n:,} are wrong; these are the likeliest, and "
+            "a review of some tells how many."
+        )
+    n_look = labels.n_review - n
+    subject = f"{n:,}" if n_look else inflect(n, "It", "They")
+    text = f"{subject} {inflect(n, 'is', 'are')} probably wrong"
+    if any(a.advice == LEAVE and a.high > -SHOWN for a in corrections):
+        text += f": correct {inflect(n, 'it', 'them')} for clean data"
+    if n_look:
+        text += f". {n_look:,} more {inflect(n_look, 'is', 'are')} worth a look"
+    return f"{text}."
+
+
 def _label_card(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...], metric: str
 ) -> Advice:
@@ -263,28 +304,19 @@ def _label_card(
     is_sure = bool(labels.n_flagged)
 
     label_actions = [a for a in measured if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
-    reason = (
-        f"{_capital(labels.expected)} of {labels.n:,} are wrong; these are the likeliest, and a "
-        "review of some tells how many."
-    )
+    corrections = [action for action in measured if action.kind == RELABEL]
     if labels.n_flagged:
-        reason = "It is probably wrong."
-        if labels.n_flagged > 1:
-            reason = "They are probably wrong."
-        if labels.n_flagged < labels.n_review:
-            n_look = labels.n_review - labels.n_flagged
-            are_wrong, are_worth = (inflect(n, "is", "are") for n in (labels.n_flagged, n_look))
-            reason = f"{labels.n_flagged:,} {are_wrong} probably wrong, "
-            reason += f"{n_look:,} more {are_worth} worth a look."
-        # Correcting them in any case, and first; removing them only where that may help.
-        removals = [action for action in label_actions if action.kind == REMOVE]
-        label_actions = [*(action for action in measured if action.kind == RELABEL), *removals]
+        # Correcting them in any case, and first; removing them only where that gains more.
+        gain = max((a.gain for a in corrections if a.advice != LEAVE), default=-1.0)
+        removals = [a for a in label_actions if a.kind == REMOVE and a.gain > gain + SHOWN]
+        label_actions = [*corrections, *removals]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
-    text = [reason, *(f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions)]
+    objects = labels.tried + text_if(labels.tried != "them", " of these")
+    text = [_reason_to_review(labels, corrections)]
+    text += [f"{_capital(clause(a, metric, objects))}." for a in label_actions]
     # What reviews gained elsewhere says nothing more where a correction was measured and may help.
     if not any(a.kind == RELABEL and a.advice in {DO, TRY} for a in label_actions):
-        reviews = _find_review(findings)
-        text += [f"{_capital(clause(a, metric))}, if each is decided rightly." for a in reviews]
+        text += [f"{_capital(clause(a, metric))}." for a in _find_review(findings, labels)]
     classes = []
     if samples.is_classification:
         classes = suspected_classes(samples.y, issues)
@@ -295,6 +327,9 @@ def _label_card(
         share = f"more than a third ({n_suspects:,} of {in_class.sum():,}) stand out"
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
+    if labels.n_slips:
+        text += [f"{labels.n_slips:,} are wrong by a factor of {labels.factor:,g}, which the "
+                 "suggestion takes away."]  # fmt: skip
     cells = [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]
     if cells:
         n = len(cells)
@@ -305,7 +340,7 @@ def _label_card(
     if before is not None and before.confirmed:
         text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
-    headline = f"{'Check and correct' if is_sure else 'Check'} {labels.named}"
+    headline = f"{'Review and correct' if is_sure else 'Review'} {labels.named}"
     return Advice("label errors", "act" if is_sure else "look", headline, " ".join(text), ids,
                   command=typed.line("view"))  # fmt: skip
 

@@ -1,7 +1,5 @@
 """`datassay view`: the page of a run with a server behind it, which saves decisions."""
 
-from __future__ import annotations
-
 import os
 import sys
 import webbrowser
@@ -65,14 +63,14 @@ class _View(Command):
                 out_console.print("", *lines, sep="\n", soft_wrap=True)
 
 
-def _opening_lines(session: Session) -> list[str]:
+def _opening_lines(session: "Session") -> list[str]:
     """Return what there is to review, and where decisions are saved."""
     reviewed = session.reviewed
     n = len(reviewed.samples)
     n_look = int(reviewed.worth_a_look.sum())
-    message = f"{reviewed.samples.name}: of {n:,} labels {n_look:,} are worth a look."
+    message = f"{reviewed.samples.name}: {n_look:,} of {n:,} labels are to be reviewed."
     if session.probe:
-        message += f" Review {len(session.probe)} first to learn how many are wrong."
+        message += f" {len(session.probe)} drawn from all come first: they tell how many are wrong."
     saved = f"Decisions are saved in {session.path}; {len(session):,} are there. Ctrl-C ends."
     if session.unwritable:
         saved = (

@@ -45,6 +45,8 @@ class Finish:
         self.clean = folder.with_name(f"{folder.name}-corrected")
         self.after = folder.with_name(f"{folder.name}-after")
         self._data = data
+        if Path(data).is_absolute():
+            self._data = _make_relative(Path(data))
         self._command = split_words(command)
         self._state = _State()
         self._lock = threading.Lock()
@@ -149,17 +151,17 @@ class Finish:
 
 
 def _rows(comparison: dict[str, Any]) -> list[list[str]]:
-    """Return (what, before, now, change, interval) in words: the scores, then the suspects."""
+    """Return (what, before, now, change, interval) in words: the score, then the suspects."""
     gain = comparison["gain"]
     rows = []
-    for row in [] if gain is None else gain["rows"]:
+    for row in [] if gain is None else gain["rows"][:1]:
         is_share = in_points(gain["metric"])
         numbers = row["after"] - row["before"], row["low"], row["high"]
         change, low, high = gain_numbers(*numbers, gain["metric"])
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}"
                   for v in (row["before"], row["after"]))  # fmt: skip
-        name = gain["metric"] + text_if(len(gain["rows"]) > 1, f", {row['by']}")
-        rows.append([name, *scores, change + text_if(is_share, " points"), f"{low} to {high}"])
+        change += text_if(is_share, " points")
+        rows.append([gain["metric"], *scores, change, f"{low} to {high}"])
     for name, key in (("training samples", "n"), ("suspected labels", "suspects")):
         n, n_now = comparison[key]
         rows.append([name, f"{n:,}", f"{n_now:,}", f"{n_now - n:+,}".replace("-", "−"), ""])

@@ -146,7 +146,9 @@ class Session:
             return {"count": len(decisions)}
 
     def remaining(self) -> dict[str, Any]:
-        """Return what decisions teach: the order of open samples, and how many errors remain."""
+        """Return what decisions change on the page, by name: columns, order, and what remains."""
+        # order: rows, open ones first; learned: decisions that it knows. finds: suspect rows that
+        # the run's own list lacks. enough: whether one can stop.
         with self._lock:
             decisions = dict(self._decisions)
         reviewed = self.reviewed

@@ -115,6 +115,7 @@ def original_table(
         return stays
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Write the table with its new labels; return the ids of the rows that stay."""
         # Labels of rows that go are not written.
         stays = staying_rows(keep)
         labels = y if y.ndim > 1 else np.where(keep, labels, y)  # several targets stay as they are
@@ -221,10 +222,10 @@ def rewrite_text(
     return b"".join((*parts, text[position:]))
 
 
-def hand_on(source: Path, target: Path, *, link: bool) -> None:
-    """Copy a file to a new place; if `link`, by a hard link where that is possible."""
+def hand_on(source: Path, target: Path, *, may_link: bool) -> None:
+    """Copy a file to a new place; if `may_link`, by a hard link where that is possible."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if link:
+    if may_link:
         try:
             os.link(os.path.realpath(source), target)
             return

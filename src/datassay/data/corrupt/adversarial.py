@@ -100,18 +100,19 @@ def check_adversarial(samples: SampleSet, fraction: float, epsilon: float) -> No
 
 
 def _step_inputs(
-    samples: SampleSet, model: nn.Module, epsilon: float, batch: int = 256
+    samples: SampleSet, model: nn.Module, epsilon: float
 ) -> tuple[Float[np.ndarray, "n ..."], Bool[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
     """Return each input after its step, whether the network was right, and wrong after it."""
     network = copy.deepcopy(model).float().cpu().eval().requires_grad_(False)
     low = float(samples.x.min())
     high = float(samples.x.max())
+    size = 256  # of a batch
     stepped = []
     is_right = []
     is_wrong_after = []
-    for start in range(0, len(samples), batch):
-        y = torch.as_tensor(samples.y[start : start + batch]).long()
-        x = torch.as_tensor(samples.x[start : start + batch]).float().requires_grad_()
+    for start in range(0, len(samples), size):
+        y = torch.as_tensor(samples.y[start : start + size]).long()
+        x = torch.as_tensor(samples.x[start : start + size]).float().requires_grad_()
         logits = _logits(network(x))
         loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
         (slope,) = torch.autograd.grad(loss, x)

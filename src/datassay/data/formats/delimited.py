@@ -249,11 +249,11 @@ def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
 
 
 def _must_stay_text(words: pa.ChunkedArray) -> bool:
-    """Return whether digits are codes, or may have thousands behind a point."""
-    is_code = pc.match_substring_regex(words, CODE)
-    is_grouped = pc.match_substring_regex(words, GROUPED)
+    """Return whether a column of digits holds codes (007) or perhaps thousands (1.234)."""
+    has_code = pc.any(pc.match_substring_regex(words, CODE)).as_py()
     has_point = pc.any(pc.match_substring(words, ".")).as_py()
-    return pc.any(is_code).as_py() or bool(has_point and pc.all(is_grouped).as_py())
+    are_grouped = pc.all(pc.match_substring_regex(words, GROUPED)).as_py()
+    return has_code or bool(has_point and are_grouped)
 
 
 def _may_be_thousands(values: pa.ChunkedArray) -> bool:

@@ -136,7 +136,7 @@ def read_idx(path: Path) -> np.ndarray:
     return values.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
+def _give_back(folder: Path, task: Task | None, may_link: bool) -> Original:
     """Return the training part as it is stored; the test part is handed on."""
     pair = _pair(_idx_files(folder), "train")
     if pair is None:
@@ -147,6 +147,7 @@ def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
     ids = np.arange(len(y))
 
     def write(target: Path, keep: np.ndarray, labels_after: np.ndarray) -> np.ndarray:
+        """Write both parts with new labels; return the ids of the samples that stay."""
         rows = ids.copy()
         changed = find_donors(y, np.where(keep, labels_after, y), names)
         rows[list(changed)] = list(changed.values())
@@ -155,7 +156,7 @@ def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
             arrays[images] = read_idx(images)[keep]
         for name in files_in(folder):
             if folder / name not in arrays:
-                hand_on(folder / name, target / name, link=link)
+                hand_on(folder / name, target / name, may_link=may_link)
         for file, values in arrays.items():
             kind = f"{values.dtype.kind}{values.dtype.itemsize}"
             code = next(code for code, name in _TYPES.items() if name.lstrip(">") == kind)
@@ -167,7 +168,7 @@ def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
             (target / file.name).write_bytes(content)
         return ids_after(ids, keep, is_numbered=True)
 
-    return Original(ids, y, names, True, "", write)
+    return Original(ids, y, names, is_numbered=True, file="", write=write)
 
 
 FORMAT = Format(

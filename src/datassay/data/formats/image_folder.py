@@ -189,7 +189,7 @@ def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
     return sorted(images), sorted(other_names)
 
 
-def _give_back(folder: Path, task: str | None, link: bool) -> Original:
+def _give_back(folder: Path, task: str | None, may_link: bool) -> Original:
     """Return the images of both parts, to be given back in the folders of their new classes."""
     source = _read(folder)
     parts = drop_none(source.train, source.val)
@@ -206,10 +206,10 @@ def _give_back(folder: Path, task: str | None, link: bool) -> Original:
         for file in files_in(folder):
             destination = destinations.get(file, file)
             if destination is not None:
-                hand_on(folder / file, target / destination, link=link)
+                hand_on(folder / file, target / destination, may_link=may_link)
         return compact(as_arrow(np.array([destinations[i] for i in ids[keep]], object), "ids"))
 
-    return Original(ids, y, classes, False, "", write)
+    return Original(ids, y, classes, is_numbered=False, file="", write=write)
 
 
 def _new_paths(

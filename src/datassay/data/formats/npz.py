@@ -109,7 +109,7 @@ def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     return read(member)
 
 
-def _give_back(path: Path, task: Task | None, link: bool) -> Original:
+def _give_back(path: Path, task: Task | None, may_link: bool) -> Original:
     """Return x and y as they are stored; x_val and y_val are given back unchanged."""
     # Other arrays of the archive lose the same rows if they have as many as x; else they stay.
     source = _read(path)
@@ -179,7 +179,7 @@ def original_builtin(name: str) -> Original:
         np.savez(folder / f"{name}.npz", **arrays)
         return ids[keep]
 
-    return Original(ids, y, names, False, f"{name}.npz", write)
+    return Original(ids, y, names, is_numbered=False, file=f"{name}.npz", write=write)
 
 
 def _as_stored(

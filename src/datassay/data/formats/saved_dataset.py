@@ -84,7 +84,7 @@ def _give_back(source: Path, target: Path, change: Change) -> None:
     written = {file.name for file, _ in files} | {STATE}
     for name in files_in(source):
         if name not in written:
-            hand_on(source / name, target / name, link=False)
+            hand_on(source / name, target / name, may_link=False)
 
 
 FORMAT = TableFormat(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from datassay.data.assemble import one_set
 from datassay.data.memory.frames import check_index, frame_table, plain_column, row_ids
 from datassay.data.pictures import GROUNDS, choose_ground, ground_warning, pixels, shown_size
-from datassay.data.samples import SampleSet
+from datassay.data.samples import Column, SampleSet
 from datassay.data.source import Source, SourcePart, to_numpy
 from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
@@ -114,7 +114,7 @@ def as_samples(
         if target_name in table.column_names:
             target = target_name
         choices = Choices(
-            target=target, keep=_used_columns(table, reference), forms=_forms(reference)
+            target=target, keep=_used_columns(table, reference), earlier=_columns_of(reference)
         )
         return one_set(table_source(table, name, choices), reference, coding)
     source = read_in_memory(value)
@@ -136,7 +136,7 @@ def read_unlabelled(value: Any, name: str, reference: SampleSet | None) -> Sampl
             return None
         table = table.append_column(target, pa.array(np.zeros(len(table))))
         choices = Choices(
-            target=target, keep=_used_columns(table, reference), forms=_forms(reference)
+            target=target, keep=_used_columns(table, reference), earlier=_columns_of(reference)
         )
         source = table_source(table, name, choices)
     elif hasattr(value, "dtype") and hasattr(value, "shape") and not hasattr(value, "dtypes"):
@@ -159,11 +159,11 @@ def _target_of(reference: SampleSet | None) -> str | None:
     return next((column.name for column in columns if column.read_as == "target"), None)
 
 
-def _forms(reference: SampleSet | None) -> dict[str, str]:
-    """Return how strings of the training's columns were written, by column."""
+def _columns_of(reference: SampleSet | None) -> dict[str, Column]:
+    """Return how each of the training's columns was read, by its name."""
     if reference is None:
         return {}
-    return {column.name: column.form for column in reference.columns}
+    return {column.name: column for column in reference.columns}
 
 
 def _used_columns(table: pa.Table, reference: SampleSet | None) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ def _append_index(table: pa.Table, index: Any) -> pa.Table:
     name = None
     if index.nlevels == 1:
         name = index.name
-    if not isinstance(name, str) or not name or name in table.column_names:
+    if not isinstance(name, str) or not name or name in table.column_names:  # nameless, as pandas
         name = "__index_level_0__"
         if INDEX not in table.column_names:
             name = INDEX

@@ -18,6 +18,7 @@ def _bunch(name: str) -> Any:
 
 
 def _digits() -> Source:
+    """Return 1 797 handwritten digits as images of 8 by 8 grey levels."""
     bunch = _bunch("digits")
     images = (bunch.images / 16).astype(np.float32)[:, None]  # [1797, 1, 8, 8], levels 0..16
     return Source(
@@ -47,6 +48,7 @@ def _rows(name: str) -> Callable[[], Source]:
 
 
 def _moons() -> Source:
+    """Return 1 000 points of two half circles with noise."""
     from sklearn.datasets import make_moons
 
     x, y = map(np.asarray, make_moons(1000, noise=0.2, random_state=0))

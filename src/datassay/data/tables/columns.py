@@ -14,7 +14,9 @@ from datassay.data.tables.dates import are_dates, read_date_words, read_dates, t
 from datassay.data.tables.numerals import SHARE, NumberWords, matches, number_words
 from datassay.data.tables.numeric import (
     check_numbers,
+    find_missing_code,
     insert_missing,
+    read_code_as_missing,
     read_lists,
     read_numbers,
     stray_words,
@@ -139,7 +141,18 @@ def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> 
     column = replace(column, form="1.234,5") if has_comma else column
     if are_dates(kind):
         return read_dates(values, column)
-    return read_numbers(values, column)
+    return _without_code(read_numbers(values, column), choices)
+
+
+def _without_code(read: ReadColumn, choices: Choices) -> ReadColumn:
+    """Return a column of numbers with its code of missing values, if it has one, as missing."""
+    name = read.column.name
+    code = None
+    if name in choices.earlier:
+        code = choices.earlier[name].missing_code
+    elif name not in choices.keep:
+        code = find_missing_code(read)
+    return read_code_as_missing(read, code)
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -165,7 +178,7 @@ def _read_strings(words: pa.LargeStringArray, column: Column, choices: Choices) 
     times = times_of_day(words)
     if times is not None:
         return read_numbers(times, column)
-    form = choices.forms.get(column.name, "")
+    form = choices.form_of(column.name)
     read = read_date_words(words, column, text_if(form[:1] != "1", form))
     if isinstance(read, ReadColumn):
         return read
@@ -208,11 +221,11 @@ def _is_string(kind: pa.DataType) -> bool:
 
 def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> ReadColumn:
     """Read a column of strings that are no dates as numbers, categories, texts or labels."""
-    # If 90 % of the strings read as numbers, marks of missing values aside, the column is one of
-    # numbers, and the others are in error; unless one starts with a zero (a code), or it is a
-    # target of labels.
+    # It is one of numbers if SHARE of its strings read as numbers, marks of missing values aside,
+    # and none starts with a zero (a code); the others are then in error. A target of a few numbers
+    # may name classes. A note says what is like a number in a column that is not one of numbers.
     is_target = column.read_as == "target"
-    form = choices.forms.get(column.name, "")
+    form = choices.form_of(column.name)
     read = number_words(words, text_if(form[:1] == "1", form), choices.decimal)
     are_numbers = read.is_mostly and not read.is_code
     if is_target:

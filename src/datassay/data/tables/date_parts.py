@@ -1,7 +1,5 @@
 """Numbers of dates: their parts, and the days since the first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +15,7 @@ class DateParts(TransformerMixin, BaseEstimator):
     # Of each column: first_, from which days count; parts_, places in PARTS of those that vary and
     # days; medians_ of those parts; had_missing_, whether dates were missing in `fit`.
 
-    def fit(self, X: np.ndarray, y: object = None) -> DateParts:
+    def fit(self, X: np.ndarray, y: object = None) -> "DateParts":
         """Fit on [n, m] datetime64[us] the first dates, which parts vary, and their medians."""
         self.n_features_in_ = X.shape[1]
         self.had_missing_ = [bool(np.isnat(dates).any()) for dates in X.T]

@@ -99,7 +99,7 @@ def read_date_words(
     dates = np.full(len(distinct), np.datetime64("NaT", "us"))
     used_formats = []
     candidates = list(readings)
-    while candidates:
+    while candidates:  # the format that reads most of what no other has read, until none reads more
         gain = {c: counts[np.isnat(dates) & ~np.isnat(readings[c])].sum() for c in candidates}
         winner = candidates[0]
         if not date_format:

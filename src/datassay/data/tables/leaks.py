@@ -261,13 +261,16 @@ class _Classes:
     def _are_separate(self, x: Float[np.ndarray, " m"], fewest: float = MANY) -> bool:
         """Return whether the classes' values lie as far apart as no measurement's would."""
         # fewest: rows of a class from which on its tails count.
-        x = np.round(x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=1))))  # exact up to rounding
+        x = np.round(
+            x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=1)))
+        )  # 12 digits of the largest
         low, high = (extreme.reduceat(x, self.starts) for extreme in (np.fmin, np.fmax))
         order = low.argsort()
         gap = (low[order][1:] - high[order][:-1]).min()
         if not gap > 0:
             return False
-        # What was added to a code is bounded; a measurement has tails, and counts as wider.
+        # Noise added to a code is bounded. A measurement has tails: its width counts times the
+        # ratio of width to core.
         classes = np.split(x, self.starts[1:])
         width = high - low
         core = np.array([np.ptp(np.nanquantile(values, [0.1, 0.9])) for values in classes])

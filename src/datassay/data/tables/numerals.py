@@ -201,20 +201,21 @@ def _read_by_dialect(
     words: pa.LargeStringArray, is_mark: np.ndarray, number_format: str, decimal: str
 ) -> NumberWords | None:
     """Read words by the dialect and unit that read most; None where they are no quantities."""
+    # Few templates stand for all words: a word with its digits written 9, and a leading 0 as _.
     text = _unify_spelling(words)
     is_shaped = matches(text, _SHAPE) & ~is_mark
     n_present = len(words) - words.null_count - int(is_mark.sum())
-    if not n_present or 2 * is_shaped.sum() < n_present:
+    if not n_present or 2 * is_shaped.sum() < n_present:  # less than half holds a number
         return None
     text = text.filter(pa.array(is_shaped))
     rows = np.flatnonzero(is_shaped)
-    shapes = pc.replace_substring_regex(text, r"^(\D*)0", r"\1_")
-    shapes = pc.replace_substring_regex(shapes, r"\d", "9").dictionary_encode()
-    template_idx = shapes.indices.to_numpy()
-    if len(shapes.dictionary) > _MOST_TEMPLATES:
+    digits_as_9 = pc.replace_substring_regex(text, r"^(\D*)0", r"\1_")
+    digits_as_9 = pc.replace_substring_regex(digits_as_9, r"\d", "9").dictionary_encode()
+    template_idx = digits_as_9.indices.to_numpy()
+    if len(digits_as_9.dictionary) > _MOST_TEMPLATES:
         return None
     _, starts, counts = np.unique(template_idx, return_index=True, return_counts=True)
-    columns = shapes.dictionary.to_pylist(), rows[starts].tolist(), counts.tolist()
+    columns = digits_as_9.dictionary.to_pylist(), rows[starts].tolist(), counts.tolist()
     templates = [_parse_template(*row) for row in zip(*columns, strict=True)]
     understood = [t for t in templates if t]
     key, unit, is_ambiguous = _choose_dialect(understood, number_format, decimal)

@@ -21,6 +21,9 @@ MANY_ROWS, PART_OF_RANGE = 200, 0.5
 # A number so named names rows, where so much of its values differ.
 _NAMES_ROWS = re.compile(r"(?:^|[^A-Za-z])(?:id|ID|Id|uuid|key)$|[a-z]I[dD]$")
 MOSTLY = 0.5
+# A number that stands for a missing one recurs: in so many rows, and in this part of all.
+FEWEST_CODES, CODE_SHARE = 5, 0.005
+_NINES = re.compile(r"-?99+$")
 # What rounding may change of a feature, in its standard deviations.
 MAX_LOSS = 0.01
 _BLOCK = 2**22  # values at a time
@@ -57,6 +60,43 @@ def insert_missing(read: ReadColumn, is_missing: np.ndarray) -> ReadColumn:
     full[~is_missing] = read.values
     # A column of one value tells samples apart now: those that have it from those that have none.
     return replace(read, column=column, values=full, reason="")
+
+
+def find_missing_code(read: ReadColumn) -> float | None:
+    """Return the number that stands for missing values in a column, such as -999; None: none.
+
+    It is written in nines, two or more, ends the range of the others, and recurs. Below 0 it is a
+    code where no other number is, or where it lies farther from them than they span; above 0 in
+    the latter case alone: 99 may be an age, 99 999 the highest amount that was asked for.
+    """
+    if read.values is None or read.problem or read.reason or read.column.read_as != "number":
+        return None
+    numbers = read.values[~np.isnan(read.values)]
+    for code in (numbers.min().item(), numbers.max().item()):
+        is_code = numbers == code
+        n_codes = int(is_code.sum())
+        is_rare = n_codes < max(FEWEST_CODES, CODE_SHARE * len(numbers))
+        if is_rare or n_codes == len(numbers) or not _NINES.match(f"{code:.15g}"):
+            continue
+        other_numbers = numbers[~is_code]
+        distance = np.abs(other_numbers - code).min()
+        has_own_sign = code < 0 <= other_numbers.min()
+        if has_own_sign or distance > other_numbers.max() - other_numbers.min() > 0:
+            return float(code)
+    return None
+
+
+def read_code_as_missing(read: ReadColumn, code: float | None) -> ReadColumn:
+    """Return a column of numbers with a code of missing values, where there is one, as missing."""
+    if code is None or read.values is None or read.problem:
+        return read
+    is_missing = (read.values == code) | np.isnan(read.values)
+    note = f"{code:.15g} read as missing"
+    column = replace(read.column, missing_code=code, note=note)
+    n_codes = int((read.values == code).sum())
+    numbers = check_numbers(read.values[~is_missing], column)
+    warning = f"{code:.15g} in {n_codes:,} {inflect(n_codes, 'row', 'rows')}"
+    return replace(insert_missing(numbers, is_missing), warning=warning)
 
 
 def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:

@@ -117,7 +117,7 @@ class FittedColumns:
         categorical = ()
         if column.read_as == "category":
             categorical = (name,)
-        choices = Choices(keep=(name,), categorical=categorical, forms={name: column.form})
+        choices = Choices(keep=(name,), categorical=categorical, earlier={name: column})
         read = read_column(values, name, choices)
         if read.problem:
             return read

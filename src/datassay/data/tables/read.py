@@ -1,7 +1,5 @@
 """What the user says of a table's columns, and one column as it was read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -38,7 +36,7 @@ class ReadColumn:
     decimal: str = ""  # the decimal mark of such numbers, where they show it
     is_ambiguous: bool = False  # whether their mark may be a thousands separator
 
-    def take(self, rows: np.ndarray) -> ReadColumn:
+    def take(self, rows: np.ndarray) -> "ReadColumn":
         """Select rows by [m] integers."""
         values = select_rows(self.values, rows)
         words = None
@@ -81,7 +79,7 @@ class Choices:
     keep: tuple[str, ...] = ()  # features, though our rules would leave them out
     categorical: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
-    forms: Mapping[str, str] = field(default_factory=dict)  # columns as they were written before
+    earlier: Mapping[str, Column] = field(default_factory=dict)  # of new rows: as first read
     decimal: str = ""  # mark of the file, for columns that leave it open
     finds_ids: bool = False  # whether a column that names the rows is taken for ids
 
@@ -101,6 +99,12 @@ class Choices:
         if self.target is None or self.target in names or "," not in self.target:
             return ()
         return tuple(self.target.split(","))
+
+    def form_of(self, name: str) -> str:
+        """Return how the strings of a column were written where it was first read, or ""."""
+        if name in self.earlier:
+            return self.earlier[name].form
+        return ""
 
     @property
     def any(self) -> bool:

@@ -21,7 +21,7 @@ from datassay.data.tables.read import NAMED, QUOTE, ROLES, Choices, ReadColumn, 
 from datassay.data.tables.roles import NOTE, check_names, column_names, resolve_roles
 from datassay.data.targets import encode_targets
 from datassay.errors import UNWEIGHTED, DataError
-from datassay.optional import inflect, text_if
+from datassay.optional import inflect
 from datassay.results import result
 
 WEIGHTS = {"sample_weight", "sample_weights", "weights", "case_weight", "survey_weight"}
@@ -31,9 +31,11 @@ WORDS = "its words: an embedding, or tf-idf weights"
 def table_source(
     table: pa.Table, name: str, choices: Choices, all_targets: tuple[str, ...] = ()
 ) -> Source:
-    """Return the source of a table with one row per sample; rows without a target are left out."""
-    # The other rows keep their numbers as ids, unless row labels of pandas or a column name them.
-    # all_targets: names of the targets that the one read here stands for.
+    """Return the samples of a table, one a row; rows without a target are left out.
+
+    Ids are row numbers in the table, unless row labels of pandas or a column name the rows.
+    `all_targets` names the targets in warnings where the one read here stands for several.
+    """
     images = image_column(table)
     if images is not None and images not in choices.drop:
         keep = replace(choices, keep=(*choices.keep, images))
@@ -62,8 +64,10 @@ def table_source(
     if is_missing is not None:
         positions = np.flatnonzero(~is_missing)
         n_missing = int(is_missing.sum())
-        is_string = pa.types.is_string(table[target].type)
-        warnings.append(_missing_warning(is_missing, all_targets or (target,), is_string))
+        warning = _warn_of_missing_targets(is_missing, all_targets or (target,))
+        if pa.types.is_string(table[target].type):
+            warning += f" {QUOTE}."
+        warnings.append(warning)
         complete = _read_columns(table.select(columns).take(pa.array(positions)), name, choices)
         # What numbered all rows numbers these, though with gaps.
         left_out = {n: c.take(positions) for n, c in read.items() if c.column.read_as == "left out"}
@@ -100,17 +104,15 @@ def table_source(
     )
 
 
-def _missing_warning(is_missing: np.ndarray, targets: tuple[str, ...], is_string: bool) -> str:
-    """Return the warning of rows whose target is missing."""
+def _warn_of_missing_targets(is_missing: np.ndarray, names: tuple[str, ...]) -> str:
+    """Return a warning that rows without a target are left out; is_missing: [n] bool."""
     n_missing = int(is_missing.sum())
-    has = inflect(n_missing, "has", "have")
-    are = inflect(n_missing, "is", "are")
-    text = (
-        f"{n_missing:,} of {len(is_missing):,} rows {has} no target "
-        f"({' or '.join(map(repr, targets))}) and {are} left out: {rows_of(is_missing)}, counted "
-        "from 0."
+    verbs = inflect(n_missing, "has {} and is", "have {} and are")
+    fault = verbs.format(f"no target ({' or '.join(map(repr, names))})")
+    return (
+        f"{n_missing:,} of {len(is_missing):,} rows {fault} left out: {rows_of(is_missing)}, "
+        "counted from 0."
     )
-    return text + text_if(is_string, f" {QUOTE}.")
 
 
 @result
@@ -216,13 +218,17 @@ def _read_columns(table: pa.Table, name: str, choices: Choices) -> dict[str, Rea
 
 
 def _describe_reading(read: dict[str, ReadColumn]) -> tuple[str, ...]:
-    """Return a line on strings that are numbers or dates, nearly are, and on columns left out."""
+    """Return a line on strings read as numbers, codes as missing, and columns left out; or none."""
     as_values = "Strings are read as numbers or dates"
-    texts: dict[str, list[str]] = {as_values: [], "Not so read": [], "Left out": []}
+    as_missing = "Read as missing, as it lies far from the other numbers (not so with keep)"
+    heads = (as_values, as_missing, "Not so read", "Left out")
+    texts: dict[str, list[str]] = {head: [] for head in heads}
     for name, column in read.items():
         head = as_values
         if column.values is None:
             head = "Not so read"
+        if column.column.missing_code is not None:
+            head = as_missing
         if column.column.read_as == "left out":
             head = "Left out"
         if column.warning:

@@ -3,8 +3,6 @@
 `score` has another learning curve: the training error of one fit over its updates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,7 +46,7 @@ class AccuracyCurve(Tabular):
         """Accuracy or R² of every fit."""
         return 1 - self.errors.mean(2)
 
-    def up_to(self, n: int) -> AccuracyCurve:
+    def up_to(self, n: int) -> "AccuracyCurve":
         """Return the part of the curve with at most n training samples."""
         is_small = self.sizes <= n
         return AccuracyCurve(self.sizes[is_small], self.errors[is_small], self.start, self.metric)

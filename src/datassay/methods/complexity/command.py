@@ -19,10 +19,10 @@ MOST_REPEATS = 10_000
 STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
 
 
-def whole_numbers(text: str, name: str, limit: int = 8) -> tuple[int, ...]:
+def whole_numbers(text: str, name: str) -> tuple[int, ...]:
     """Return the numbers that a text names, ascending.
 
-    "5,10,20" lists them, "5:40:5" gives first, last and step, and "5:40" takes at most `limit`,
+    "5,10,20" lists them, "5:40:5" gives first, last and step, and "5:40" takes at most 8,
     evenly spaced.
 
     Raises:
@@ -49,7 +49,7 @@ def whole_numbers(text: str, name: str, limit: int = 8) -> tuple[int, ...]:
         raise SettingError(f"{name} must be at most {MOST_NUMBERS:,} numbers; got {text}.")
     if len(ends) == 3:
         return tuple(range(low, high + 1, numbers[2]))
-    intervals = max(1, min(limit - 1, high - low))
+    intervals = max(1, min(7, high - low))
     return tuple(sorted({round(low + k * (high - low) / intervals) for k in range(intervals + 1)}))
 
 

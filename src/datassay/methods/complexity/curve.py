@@ -26,7 +26,8 @@ from datassay.methods.complexity.needed_samples import (
     extrapolate,
     forecast,
 )
-from datassay.models.names import full_name
+from datassay.models.names import HEAD, full_name
+from datassay.models.networks import NETWORKS
 from datassay.progress import Progress, silent
 from datassay.report.page import Page, Table
 from datassay.report.plots import chart, level, line, marks
@@ -61,6 +62,7 @@ class CurveFindings(SampleFindings):
     needed: tuple[NeededSamples, ...]  # for each score asked about, ascending
     # The largest size predicted from the smaller ones; None where there are too few.
     forecast: Forecast | None
+    is_default: bool = False  # whether the score was not asked for: half the present error
 
     @property
     def n(self) -> int:
@@ -116,7 +118,9 @@ def run(
     progress(step, 3, 3)
     targets = settings.accuracy or _default_scores(curve)
     needed = tuple(extrapolation.needed(score) for score in sorted(set(targets)))
-    findings = CurveFindings(train, val, settings.model, extrapolation, blind, needed, prediction)
+    findings = CurveFindings(
+        train, val, settings.model, extrapolation, blind, needed, prediction, not settings.accuracy
+    )
     sizes = ", ".join(f"{n:,}" for n in curve.sizes)
     facts = {
         **data_facts(train, val),
@@ -148,6 +152,9 @@ def page(findings: CurveFindings) -> Page:
         # No upper end, and a median beyond what intervals were checked to: it says too much.
         "vague": lambda n: math.isinf(n.high) and n.median > CHECKED * findings.n,
         "twice": _twice(findings),
+        "is_default": findings.is_default,
+        "networks": NETWORKS,
+        "other_model": _other_model(findings),
         "checked": CHECKED,
     }
     blocks = {
@@ -155,8 +162,15 @@ def page(findings: CurveFindings) -> Page:
         "needed": _needed_table(findings),
         "expected": _expected_table(findings),
     }
-    page = compose_page(TEMPLATE, findings, blocks, numbers, FILES, urgent_first=True)
-    return replace(page, answer=tuple(f"{advice.headline}." for advice in page.advice))
+    return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
+
+
+def _other_model(findings: CurveFindings) -> str:
+    """Return a model of scikit-learn to compare the network of a table with; "" of other models."""
+    if findings.model != HEAD or findings.samples.kind != "row" or findings.samples.y.ndim > 1:
+        return ""
+    kind = "Classifier" if findings.samples.is_classification else "Regressor"
+    return f"sklearn.ensemble:RandomForest{kind}"
 
 
 def samples(n: float) -> str:
@@ -195,10 +209,10 @@ def _needed_table(findings: CurveFindings) -> Table:
     """Return what each wanted score needs: median, interval, share of draws that never reach it."""
     rows = []
     for n in findings.needed:
-        median = "not in most draws"
+        median = "not in most curves"
         if math.isfinite(n.median):
             median = samples(n.median)
-        rows.append((f"{n.score:g}", median, span(n), f"{share(1 - n.reached_by)} of draws"))
+        rows.append((f"{n.score:g}", median, span(n), f"{share(1 - n.reached_by)} of curves"))
     columns = (findings.metric, "samples needed", findings.interval, "never reached in")
     return table("Samples needed", columns, rows, in_terminal=True)
 

@@ -1,7 +1,5 @@
 """Samples that an accuracy needs, extrapolated by laws fitted to resampled learning curves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 
@@ -49,7 +47,7 @@ class Extrapolation:
         """
         return 1 - np.quantile(self.draws.errors(np.asarray(n, np.float64)), self._ends[::-1], 0)
 
-    def needed(self, score: float) -> NeededSamples:
+    def needed(self, score: float) -> "NeededSamples":
         """Return how many samples the model is expected to need to reach a score.
 
         Args:

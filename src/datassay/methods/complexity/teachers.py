@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.commands.facts import closing_facts
-from datassay.commands.frame import Findings, compose_page, table
+from datassay.commands.frame import Findings, compose_page, retype, table
 from datassay.methods.complexity.command import TeacherSettings
 from datassay.methods.complexity.laws import Law, fit_joint_law, fit_laws
 from datassay.methods.complexity.sample_complexity import SampleComplexity, Search
@@ -35,8 +35,14 @@ if TYPE_CHECKING:
 TEMPLATE = Path(__file__).with_name("teachers.md.j2")
 FILES = {"trials.parquet": "every teacher", "summary.json": "the figures above"}
 FEWEST_SIZES = 3
+FITS = 0.9  # R² from which on a law is said to hold
+PARTED = 0.1  # share by which two laws differ that can be told apart
 # The laws that S3 arrives at (eqs. 2.13, 2.14 and Fig. 2.10), by what varies.
 S3_LAW = {"d": "linear", "m": "log", "d·log m": "linear"}
+SHAPES = {
+    "linear": "a straight line", "log": "a logarithm", "power": "a power",
+    "power_log": "a power times a logarithm", "log_power": "a power of the logarithm",
+}  # fmt: skip
 AXES = {"d": "inputs d", "m": "width m (log scale)", "d·log m": "d · log m"}
 
 
@@ -64,6 +70,30 @@ class TeacherFindings(Findings):
     def law(self) -> Law | None:
         """The law of the form that S3 gives; None without laws."""
         return next((law for law in self.laws if law.kind == S3_LAW[self.varied]), None)
+
+    @property
+    def other(self) -> Law | None:
+        """The best law, where it parts from S3's within twice the sizes; else None."""
+        law = self.law
+        if law is None or self.laws[0] is law or self.varied == "d·log m":
+            return None
+        ours = float(law.n_samples(self.reach)[0])
+        theirs = float(self.laws[0].n_samples(self.reach)[0])
+        if abs(ours - theirs) <= PARTED * theirs:
+            return None
+        return self.laws[0]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The sizes of what varies, of inputs where both do."""
+        if self.varied == "m":
+            return self.table.width
+        return self.table.n_inputs
+
+    @property
+    def reach(self) -> int:
+        """Twice the largest of `sizes`."""
+        return 2 * int(self.sizes.max())
 
 
 def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindings:
@@ -117,6 +147,10 @@ def page(findings: TeacherFindings) -> Page:
     is_compared = len(recovered) > 0 and n_opt.shape[1] > 1
     numbers = {
         "written": write_law,
+        "shapes": SHAPES,
+        "other": findings.other,
+        "fits": FITS,
+        "wider": _wider_range(findings),
         "lost": [s for s in sizes if not np.isfinite(s.median)],
         "n_lost": sum(s.n_not_recovered for s in sizes),
         "fewest_sizes": FEWEST_SIZES,
@@ -134,7 +168,15 @@ def page(findings: TeacherFindings) -> Page:
         "sizes": by_size,
         "laws": table("Laws", columns, laws),
     }
-    return compose_page(TEMPLATE, findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
+
+
+def _wider_range(findings: TeacherFindings) -> str:
+    """Return the command that measures up to twice the largest size; "" where one law is clear."""
+    if findings.other is None and (findings.law is None or findings.law.r_squared >= FITS):
+        return ""
+    option = {"m": "--width"}.get(findings.varied, "--inputs")
+    return retype(findings.facts, option, f"{findings.sizes.min()}:{findings.reach}")
 
 
 def write_law(law: Law) -> str:
@@ -177,15 +219,18 @@ def _complexity_figure(findings: TeacherFindings) -> Figure:
         marker={"color": BLUE, "size": 9, "symbol": "diamond"},
         text=names[rows],
     )  # fmt: skip
-    if findings.law is not None:
-        grid = np.geomspace(*findings.law.size_range, 100)
-        name = f"law, R² {findings.law.r_squared:.3f}"
-        values = findings.law.n_samples(grid)
-        line(figure, grid, values, name, VERMILION, dash="dash")
-    if findings.varied == "m":
-        ticks = np.unique(findings.table.width)
+    for law, colour, dash in (
+        (findings.law, VERMILION, "dash"), (findings.other, "#009e73", "dot"),
+    ):  # fmt: skip
+        if law is not None:
+            grid = np.geomspace(*law.size_range, 100)
+            line(figure, grid, law.n_samples(grid), SHAPES[law.kind], colour, dash=dash)
+    if findings.varied != "d·log m":
+        ticks = np.unique(x).astype(int)
         ticks = ticks[:: max(1, len(ticks) // 8)]
-        figure.update_xaxes(type="log", tickvals=ticks.tolist(), ticktext=[str(t) for t in ticks])
+        figure.update_xaxes(tickvals=ticks.tolist(), ticktext=[str(t) for t in ticks])
+    if findings.varied == "m":
+        figure.update_xaxes(type="log")
     figure.update_yaxes(rangemode="tozero")
     return figure
 

@@ -32,13 +32,10 @@ class Teachers:
 
     def weights(self, teacher: int) -> Float[np.ndarray, "d m"]:
         """Return W* of one teacher, [d, m]."""
-        return draw_networks(self._rng(teacher, 0), 1, self.n_inputs, self.width)[0]
+        return draw_networks(self.stream(teacher, 0), 1, self.n_inputs, self.width)[0]
 
     def stream(self, teacher: int, n_samples: int) -> np.random.Generator:
-        """Return the random generator of one teacher's trial with N samples."""
-        return self._rng(teacher, n_samples)
-
-    def _rng(self, teacher: int, n_samples: int) -> np.random.Generator:
+        """Return the random generator of one teacher's trial with N samples, or with 0 its own."""
         return np.random.default_rng([self.seed, self.n_inputs, self.width, teacher, n_samples])
 
 
@@ -101,14 +98,10 @@ def _trial(
     if recipe.variance == "outputs":
         variance = y[n:].var()
     else:
-        variance = _unit_variance(weights)
+        # The mean over units of V[max(wᵀx, 0)], x standard normal, which is ‖w‖² (1/2 − 1/2π).
+        variance = np.square(weights).sum(0).mean() * (0.5 - 0.5 / np.pi)
     start, x, y = (torch.as_tensor(values).to(recipe.dtype) for values in (start, x, y))
     return _Trial(start, x[:n], y[:n], x_test=x[n:], y_test=y[n:], variance=float(variance))
-
-
-def _unit_variance(weights: Float[np.ndarray, "d m"]) -> float:
-    """Return the mean over units of V[max(wᵀx, 0)], x standard normal: ‖w‖² (1/2 − 1/2π)."""
-    return float(np.square(weights).sum(0).mean() * (0.5 - 0.5 / np.pi))
 
 
 def _chunks(n_teachers: int, n_students: int, n_activations: int) -> Iterator[tuple[slice, slice]]:

@@ -247,10 +247,13 @@ def _hard_mixture(
         mass = sample_weight + 1 / len(geometry)
         noise = (losses * mass).sum(1) / mass.sum(1)
     mixing = sample_weight.mean(1)
-    joint = mixing.log()[:, None] + log_densities(outputs, geometry.targets, geometry.loss, noise)
-    likelihood = weighted_mean(joint.logsumexp(0), weight)
+    log_joint = mixing.log()[:, None] + log_densities(
+        outputs, geometry.targets, geometry.loss, noise
+    )
+    log_likelihood = weighted_mean(log_joint.logsumexp(0), weight)
     order = mixing.argsort(descending=True, stable=True)
     return Mixture(
         weights[order], mixing[order], noise[order], weights.new_zeros(len(member), 0),
-        member[order].T.contiguous(), likelihood, torch.tensor([likelihood]), converged=True,
+        member[order].T.contiguous(), log_likelihood, torch.tensor([log_likelihood]),
+        converged=True,
     )  # fmt: skip

@@ -23,6 +23,7 @@ from datassay.methods.partition.settings import Division
 from datassay.optional import coalesce
 from datassay.results import result
 from datassay.rules import one_of
+from datassay.stats import mean_interval
 from datassay.store.model_file import write_model
 from datassay.train.learner import rows_of, sample_scores
 
@@ -266,12 +267,22 @@ def block_model_of(
 def router_check(train: SampleSet, val: SampleSet, model: BlockModel) -> dict[str, float]:
     """Return whether inputs tell the blocks apart, and scores of models with and without blocks."""
     # By name: the router's `gain` and `gain_error`; `is_informative`, whether it is used; accuracy
-    # or R² of a `single` linear model and of one a block, `routed`: NaN of one block, many targets.
-    single_score = routed_score = math.nan
+    # or R² of a `single` linear model and of one a block, `routed`, and the 95 % interval of the
+    # difference, `ahead_low` and `ahead_high`: NaN of one block, many targets.
+    scores = dict.fromkeys(("single", "routed", "ahead_low", "ahead_high"), math.nan)
     if len(model.block) > 1 and train.y.ndim == 1:
         single_model = scaled_linear(is_classification=train.is_classification)
-        single_score = float(single_model.fit(rows_of(train), train.y).score(rows_of(val), val.y))
-        routed_score = float(sample_scores(torch.from_numpy(model.outputs(val.x)), val).mean())
-    names = ("gain", "gain_error", "is_informative", "single", "routed")
-    values = (model.gain, model.gain_error, model.is_routed, single_score, routed_score)
-    return dict(zip(names, values, strict=True))
+        predicted = single_model.fit(rows_of(train), train.y).predict(rows_of(val))
+        if train.is_classification:
+            outputs = np.eye(train.n_classes)[predicted]
+        else:
+            outputs = predicted[:, None]
+        of_single, of_routed = (
+            sample_scores(torch.from_numpy(out), val).double().numpy()
+            for out in (outputs, model.outputs(val.x))
+        )
+        lead = mean_interval(of_routed - of_single)
+        values = (of_single.mean(), of_routed.mean(), lead.low, lead.high)
+        scores = dict(zip(scores, map(float, values), strict=True))
+    gains = {"gain": model.gain, "gain_error": model.gain_error, "is_informative": model.is_routed}
+    return {**gains, **scores}

@@ -283,8 +283,8 @@ def _hard_is_better(
     train_weight = select_rows(weight, train_idx)
     model = reassign_blocks(geometry.subset(train_idx), block, ridge, train_weight)
     test = geometry.subset(test_idx)
-    likelihood = model.joint(test.features, test.targets, test.loss).logsumexp(1)
-    return is_better(likelihood, held_out[test_idx], select_rows(weight, test_idx))
+    log_likelihood = model.joint(test.features, test.targets, test.loss).logsumexp(1)
+    return is_better(log_likelihood, held_out[test_idx], select_rows(weight, test_idx))
 
 
 def mixture_problem(

@@ -38,7 +38,7 @@ from datassay.report.page import Gallery, Page, Pair, Table, View
 from datassay.report.plots import bars, chart, stack_counts
 from datassay.report.style import CLASS_COLOURS, plotly_text
 from datassay.report.tables import standard_json
-from datassay.report.wording import number, share
+from datassay.report.wording import gain_numbers, in_points, number, share
 from datassay.results import result
 from datassay.score.variance.shuffled import FEW, ShuffledLabels, shuffled_labels
 from datassay.store.model_file import NAME
@@ -163,7 +163,8 @@ def page(findings: PartitionFindings) -> Page:
         blocks["sources"] = lambda: draw(source_index, list(map(str, sources)))
     numbers = {
         "tried": max(partition.held_out, default=1),
-        "sizes": _join_words([f"{size:,}" for size in partition.sizes]),
+        "named": float(partition.responsibility[:, partition.sizes.argmax()].mean()),
+        "lead": _lead_text(findings),
         "telling": telling,
         "means": _join_words([f"{m} in {b}" for m, b in zip(means, names, strict=False)]),
         "folder": named_folder(findings.facts, "blocks"),
@@ -175,6 +176,15 @@ def page(findings: PartitionFindings) -> Page:
         "has_sources": has_sources,
     }
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
+
+
+def _lead_text(findings: PartitionFindings) -> str:
+    """Return the interval of the lead of a model per block: "12.1 to 30.2 points"."""
+    low, high = (findings.router[name] for name in ("ahead_low", "ahead_high"))
+    middle = (low + high) / 2
+    _, low_text, high_text = gain_numbers(middle, low, high, findings.metric)
+    unit = "points" if in_points(findings.metric) else findings.metric
+    return f"{low_text} to {high_text} {unit}"
 
 
 def _join_words(parts: list[str]) -> str:
@@ -354,4 +364,4 @@ def block_table(findings: PartitionFindings) -> pa.Table:
     """Return every sample's block, and how probable that is."""
     block = findings.partition.block
     columns = {"block": block, "responsibility": findings.own_responsibility}
-    return sample_table(findings.samples, columns, truth=False)
+    return sample_table(findings.samples, columns, with_truth=False)

@@ -7,8 +7,6 @@ weights r_·k, π_k and the noise exactly. With a gate, π_k is softmax of gᵀ 
 moves by a step too. Restarts, and folds of a cross-validation, go in one batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
@@ -82,7 +80,7 @@ class Mixture:
 
 
 def fit_mixture(
-    problem: MixtureProblem,
+    problem: "MixtureProblem",
     n_blocks: int,
     *,
     restarts: int = 8,
@@ -131,7 +129,7 @@ def fit_mixture(
     )
 
 
-def _single_model(problem: MixtureProblem) -> Mixture:
+def _single_model(problem: "MixtureProblem") -> Mixture:
     """Return the plain fit of one model as a mixture of one block."""
     weight = problem.sample_weight[None]
     fit = fit_convex(
@@ -188,17 +186,17 @@ class Runs:
     value: Float[Tensor, " R"]  # log_likelihood less the ridge's penalty: what is maximised
     converged: Bool[Tensor, " R"]
 
-    def subset(self, keep: Tensor) -> Runs:
+    def subset(self, keep: Tensor) -> "Runs":
         """Select the runs at `keep`."""
         return Runs(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
 
-    def concatenate(self, added: Runs) -> Runs:
+    def concatenate(self, added: "Runs") -> "Runs":
         """Return these runs, followed by the others."""
         return Runs(**{
             f.name: torch.cat([getattr(self, f.name), getattr(added, f.name)]) for f in fields(self)
         })
 
-    def replace_at(self, keep: Tensor, replacements: Runs) -> Runs:
+    def replace_at(self, keep: Tensor, replacements: "Runs") -> "Runs":
         """Return these runs with those at `keep` replaced."""
         values = {}
         for f in fields(self):

@@ -79,14 +79,14 @@ class Contributions:
 
 
 def contributions(polynomial: Polynomial, x: Float[np.ndarray, "n d"]) -> Contributions:
-    """Split each output into the parts of the constant, the products and the inputs.
+    """Split each output into what each product adds: its coefficient times its value.
 
     Args:
-        polynomial: a fitted one.
+        polynomial: of p products of d inputs, for q outputs.
         x: [n, d]; few samples, because each takes p · q values.
 
     Returns:
-        The parts, which sum to `polynomial.outputs(x)`.
+        The parts, [n, p, q], which sum over the products to `polynomial.outputs(x)`.
 
     Raises:
         DataError: x does not have d columns.

@@ -65,7 +65,7 @@ def are_classes(targets: Float[np.ndarray, "n q"]) -> bool:
 def in_user_units(
     polynomial: Polynomial, center: Float[np.ndarray, " d"], spread: Float[np.ndarray, " d"]
 ) -> Polynomial:
-    """Return the polynomial of x that equals the given one of (x − center) / spread.
+    """Return the polynomial q with q(x) = p((x − center) / spread), where p is `polynomial`.
 
     Every product of (x_i − center_i) / spread_i is multiplied out; exact, but at centers far from 0
     terms cancel: predict by `polynomial` itself.
@@ -73,12 +73,14 @@ def in_user_units(
     terms = polynomial.monomials.terms
     scale = polynomial.monomials.scale[:, None]
     row_of = {tuple(term): row for row, term in enumerate(terms.tolist())}
-    # (x − center) / spread = slope x + offset; of the padding −1 slope and offset are 1.
+    # (x − center) / spread = slope x + offset. A term shorter than k is padded with input −1 (the
+    # last entry), whose offset is 1.
     slope = np.append(1 / spread, 1.0)[terms]  # [p, k]
     offset = np.append(-center / spread, 1.0)[terms]
     monomial_coef = polynomial.monomial_coef
     new_coef = np.zeros_like(polynomial.coef)
-    for gives_input in product((True, False), repeat=terms.shape[1]):  # else gives its offset
+    # Each factor of a product gives either slope x or its offset.
+    for gives_input in product((True, False), repeat=terms.shape[1]):
         share = np.where(gives_input, slope, offset).prod(axis=1)
         # Padding always gives its offset, so that a shorter term is counted once.
         share[((terms < 0) & np.array(gives_input)).any(axis=1)] = 0

@@ -241,6 +241,7 @@ def _placements(shape: Shape, height: int, width: int) -> Iterable[tuple[int, ..
 
 
 def _check_image(image_shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return height and width; raise unless both are sizes of a grey image."""
     if len(image_shape) != 2 or min(image_shape) < 1:
         raise SettingError(
             f"image_shape must be rows, columns of grey pixels, each at least 1; got "

@@ -52,7 +52,8 @@ def page(findings: PolynomialFindings) -> Page:
     cards = explained_cards(findings)
     maps = _maps(findings)
     polynomial = findings.surrogate.polynomial
-    sizes = np.abs(polynomial.monomial_coef).max(axis=1) * (polynomial.monomials.degree > 1)
+    sizes = np.abs(polynomial.monomial_coef).max(axis=1)
+    sizes[polynomial.monomials.degree < 2] = 0.0  # products of two inputs or more alone
     n_coefficients = len(sizes) - 1
     numbers = {
         "ours": float(scores.sample_scores[-1].mean()),
@@ -61,7 +62,6 @@ def page(findings: PolynomialFindings) -> Page:
         "before": float(scores.sample_scores[rival].mean()),
         "ahead": lead,
         "verdict": lead.verdict,
-        "name": scores.names[-1],
         "degree_shares": " and ".join(
             f"{_degree_name(t)} make {percent(round(float(s) / total, 2))}"
             for t, s in enumerate(spread, 1)
@@ -144,7 +144,7 @@ def _coefficient_figure(findings: PolynomialFindings) -> Figure:
     order = np.argsort(-largest, kind="stable")[: _n_bars(findings)][::-1]
     products = [plotly_text(surrogate.term_names[k + 1]) for k in order]
     figure = chart(
-        "coefficient", barmode="group", bargap=0.3, showlegend=True,
+        "coefficient", barmode="group", bargap=0.3, showlegend=len(names) > 1,
         height=110 + (18 + 8 * len(names)) * len(order),
     )  # fmt: skip
     for name, colour, values in zip(names, CLASS_COLOURS, coef[order].T, strict=False):

@@ -315,12 +315,11 @@ def surrogate_scores(
     *,
     seed: int,
 ) -> SurrogateScores:
-    """Score a constant, then models from simple to ours, by their validation `outputs`."""
+    """Return the scores of a constant and of models, each by its validation `outputs`."""
     subset = train.subset(np.sort(np.random.default_rng(seed).permutation(len(train))[:N_TRAIN]))
     mean = output_targets(train).mean(axis=0)
-    constant = [np.tile(mean, (len(samples), 1)) for samples in (val, subset)]
-    val_scores = [score_each(constant[0], val)]
-    train_scores = [score_each(constant[1], subset).mean()]
+    val_scores = [score_each(np.tile(mean, (len(val), 1)), val)]
+    train_scores = [score_each(np.tile(mean, (len(subset), 1)), subset).mean()]
     for name, model in models.items():
         val_scores.append(score_each(outputs[name], val))
         train_scores.append(score_each(model.outputs(subset.x), subset).mean())

@@ -37,6 +37,7 @@ class CrossFit:
         ridge: of the mean loss, best for what is kept.
         gain: of held-out accuracy on the given labels by removal; NaN where none would go.
         error: its standard error.
+        n_suspects: how many contradict the others' fit; they go where that is sure to help.
     """
 
     surprise: Float[Tensor, " n"]
@@ -44,6 +45,7 @@ class CrossFit:
     ridge: float
     gain: float = math.nan
     error: float = math.nan
+    n_suspects: int = 0
 
 
 def cross_fit(
@@ -97,7 +99,8 @@ def cross_fit(
     final_fit = fits[-1]
     gain = math.nan
     error = math.nan
-    if not keep.all():
+    n_suspects = int((~keep).sum())
+    if n_suspects:
         # 1: removal makes the prediction of the label right, -1: wrong; NaN: fold not yet judged.
         change = torch.full((n,), math.nan, dtype=torch.float64)
         fold_ids = folds.unique()
@@ -118,7 +121,7 @@ def cross_fit(
         if gain <= LEAST_ERRORS * error:
             keep = torch.ones_like(keep)
             final_fit = fits[0]
-    return CrossFit(-final_fit.of_labels(labels), ~keep, final_fit.ridge, gain, error)
+    return CrossFit(-final_fit.of_labels(labels), ~keep, final_fit.ridge, gain, error, n_suspects)
 
 
 def _reduce_inputs(geometry: OutputGeometry) -> OutputGeometry:

@@ -1,7 +1,5 @@
 """Purifier: imbalanced-learn's `fit_resample` around `purify`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -64,7 +62,7 @@ class Purifier(BaseEstimator):
         self.min_per_class = min_per_class
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Purifier:
+    def fit(self, X: Any, y: Any) -> "Purifier":
         """Find which samples stay.
 
         Args:

@@ -23,8 +23,13 @@ from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.results import result
+from datassay.stats import Interval, interval
 
 BASELINE_STEP = "baseline: highest loss"
+OURS = {
+    "loss": "by loss", "random": "at random", "label_issues": "by label issues",
+    "cross_fit": "by cross-fitting",
+}  # fmt: skip
 AS_GIVEN = ("ridge", "damping", "step", "max_fraction", "min_per_class", "beyond", "seed")
 
 
@@ -111,6 +116,48 @@ def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
     return columns
 
 
+def _standard_error(findings: PurifyFindings, score: float) -> float:
+    """Return the standard error of a validation accuracy; inf for R², whose error is unknown."""
+    if not findings.samples.is_classification:
+        return math.inf
+    return math.sqrt(score * (1 - score) / len(findings.validation))
+
+
+def change(findings: PurifyFindings) -> Interval:
+    """Return the change of the score by removal: as cross-fitting judged it, or on validation."""
+    ours = findings.purification
+    crossed = ours.cross_fit
+    if crossed is not None and math.isfinite(crossed.gain):
+        return interval(crossed.gain, crossed.error)
+    return _validation_change(findings, ours)
+
+
+def _validation_change(findings: PurifyFindings, purification: Purification) -> Interval:
+    """Return the change of the validation score from all samples to a purification's stop."""
+    scores = purification.trace.validation
+    gain = float(scores[purification.steps] - scores[0])
+    return interval(gain, _standard_error(findings, float(scores[0])))
+
+
+def changes(findings: PurifyFindings) -> list[tuple[str, Interval]]:
+    """Return names and changes of our removal and the baseline's; [] of a regression, or none."""
+    ours = findings.purification
+    crossed = ours.cross_fit
+    baseline = findings.baseline
+    n = len(ours.removed)
+    name = OURS.get(ours.order, "by influence")
+    if crossed is not None:
+        n = crossed.n_suspects
+        name = "suspects"
+    rows = []
+    if findings.samples.is_classification and n:
+        rows.append((f"{n:,} {name}", change(findings)))
+        if baseline is not None and len(baseline.removed):
+            name = f"{len(baseline.removed):,} by loss"
+            rows.append((name, _validation_change(findings, baseline)))
+    return rows
+
+
 def run(
     train: SampleSet, val: SampleSet, settings: PurifySettings, progress: Progress = silent
 ) -> PurifyFindings:
@@ -127,6 +174,8 @@ def run(
     arguments = {name: getattr(settings, name) for name in AS_GIVEN}
 
     def remove_by(order: str, stop: str, name: str) -> Purification:  # name: of the progress
+        """Return the removal by an order and a stopping rule, with its own progress bar."""
+
         def report(step: str, done: int, total: int) -> None:
             progress(name if step == STEP else f"{name}, {step}", done, total)
 

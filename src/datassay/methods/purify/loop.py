@@ -201,7 +201,8 @@ def purify(
         model, train, extra_sets, loss=loss, ridge=penalty, recipe=recipe, layers=layers,
         projection=projection, seed=seed,
     )  # fmt: skip
-    settings = resolve_auto(settings, train, val is not None and not val.split_off, fit)
+    has_val = val is not None and not val.split_off  # a part of the user's own
+    settings = resolve_auto(settings, train, has_val, fit)
     with threads_for(len(train) * sum(p.numel() for p in model.parameters() if p.requires_grad)):
         suspicion = None
         crossed = None

@@ -9,15 +9,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.frame import compose_page, sample_gallery, sample_table, table
-from datassay.methods.purify.job import Foreign, PurifyFindings, before_and_after, foreign
+from datassay.commands.frame import (
+    compose_page,
+    named_folder,
+    sample_gallery,
+    sample_table,
+    table,
+)
+from datassay.methods.purify.job import (
+    OURS,
+    Foreign,
+    PurifyFindings,
+    before_and_after,
+    change,
+    changes,
+    foreign,
+)
 from datassay.methods.purify.loop import Purification
 from datassay.methods.purify.stopping import SMOOTHED
 from datassay.optional import text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.drawing import MAX_CARDS
 from datassay.report.page import Gallery, Page, Table, View
-from datassay.report.plots import chart, level, line, marks
+from datassay.report.plots import change_chart, chart, level, line, marks
 from datassay.report.style import BLUE, GREY, SKY, VERMILION
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, share
@@ -36,10 +50,6 @@ FILES = {
 # A class that loses this many times the share that the whole set loses is worth a look.
 UNEVEN = 2.0
 X_TITLE = "samples removed"
-OURS = {
-    "loss": "by loss", "random": "at random", "label_issues": "by label issues",
-    "cross_fit": "by cross-fitting",
-}  # fmt: skip
 Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, colour
 
 
@@ -50,13 +60,14 @@ def page(findings: PurifyFindings) -> Page:
     truth = foreign(findings)
     start, stop = before_and_after(findings)[:2]
     n_removed = ours.trace.removed  # [points]
-    error = _standard_error(findings, start["validation"])
     numbers: dict[str, Any] = {
         "truth": truth,
         "start": start,
         "stop": stop,
         "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
-        "change": interval(stop["validation"] - start["validation"], error),
+        "change": change(findings),
+        "changes": changes(findings),
+        "folder": named_folder(findings.facts, "purified"),
         "hits": 0,
         "n_foreign": 0,
         "base_rate": math.nan,
@@ -64,7 +75,6 @@ def page(findings: PurifyFindings) -> Page:
         if len(n_removed) > 1
         else 0.0,
         "worst": None,
-        "contest": _contest(findings, truth),
         "batch": int(n_removed[1]) if len(n_removed) > 1 else max(1, len(samples) // 100),
         # The threshold is log 2K of linear models, log 4K of networks (`held_out_threshold`).
         "times": 2 if ours.threshold < math.log(3 * max(1, samples.n_classes)) else 4,
@@ -84,6 +94,9 @@ def page(findings: PurifyFindings) -> Page:
     score = chart(X_TITLE, f"validation {findings.metric}")
     _draw_curves(score, findings, lines, "%{y:.3f}")
     blocks: dict[str, Any] = {
+        "gain": lambda: change_chart(
+            f"change of {findings.metric}, points", numbers["changes"], 100
+        ),
         "before": _stops_table(findings),
         "variance": variance,
         "score": score,
@@ -95,38 +108,6 @@ def page(findings: PurifyFindings) -> Page:
         blocks["classes"], numbers["worst"] = _classes(findings)
     ids = tuple(str(i) for i in ours.ids[ours.removed[:N_CHECK_FIRST]])
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES, ids={"foreign samples": ids})
-
-
-def _standard_error(findings: PurifyFindings, score: float) -> float:
-    """Return the standard error of a validation accuracy; inf for R², whose error is unknown."""
-    if not findings.samples.is_classification:
-        return math.inf
-    return math.sqrt(score * (1 - score) / len(findings.validation))
-
-
-def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
-    """Compare our order of removal with plain loss, at their stops; None without a baseline."""
-    ours = findings.purification
-    baseline = findings.baseline
-    val = findings.validation
-    if baseline is None:
-        return None
-    curve = "validation"
-    if findings.majority:
-        curve = "test"
-    our_score, their_score = (float(getattr(p.trace, curve)[p.steps]) for p in (ours, baseline))
-    error = _standard_error(findings, their_score)
-    if findings.majority:
-        assert val.source is not None
-        error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))
-    has_both = truth is not None and len(ours.removed) and len(baseline.removed)
-    return {
-        "ours": our_score,
-        "theirs": their_score,
-        "removed": len(baseline.removed),
-        "verdict": interval(our_score - their_score, error).verdict,
-        "precision": truth.precision(baseline.removed) if truth is not None and has_both else None,
-    }
 
 
 def _stops_table(findings: PurifyFindings) -> Table:
@@ -185,7 +166,11 @@ def gallery(findings: PurifyFindings) -> Gallery:
         drawn = "All of them"
     else:
         drawn = f"The first {MAX_CARDS} of {n:,}"
-    chance = ", and p the chance that it gives the label as it stands" * has_classes
+    chance = ""
+    sorts = [("rank", "order of removal"), ("id", "id")]
+    if has_classes:
+        chance = ", and p the chance that it gives the label as it stands"
+        sorts.insert(1, ("chance", "chance of its label"))
     removed = ours.removed[:MAX_CARDS]
     steps = np.searchsorted(ours.trace.removed, np.arange(len(removed)), side="right")
     card_fields = (
@@ -196,11 +181,7 @@ def gallery(findings: PurifyFindings) -> Gallery:
         removed,
         card_fields,
         views=views,
-        sorts=(
-            ("rank", "order of removal"),
-            *[("chance", "chance of its label")] * has_classes,
-            ("id", "id"),
-        ),
+        sorts=tuple(sorts),
         note=f"{drawn}, in the order of removal. The arrow gives the label that the model fitted "
         f"to the kept samples prefers{chance}.",
         advice_view="all",

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.commands.frame import compose_page, table
+from datassay.commands.frame import compose_page, retype, table
 from datassay.methods.sample.comparison import SamplingComparison
-from datassay.methods.sample.job import SamplingFindings
+from datassay.methods.sample.job import MOST, SamplingFindings
 from datassay.report.page import Page
-from datassay.report.plots import chart, line, marks
+from datassay.report.plots import change_chart, chart, line, marks
 from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plotly_text
 from datassay.report.tables import standard_json
 from datassay.report.wording import number
-from datassay.stats import BETTER, SAME, WORSE, mean_interval
+from datassay.stats import BETTER, SAME, WORSE, Interval, mean_interval
 from datassay.store.outputs import Part
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ def page(findings: SamplingFindings) -> Page:
     sample = findings.sample
     comparison = findings.comparison
     numbers: dict[str, object] = {
+        "retyped": partial(retype, findings.facts),
+        # A grid of d inputs stays one.
+        "more": len(sample.index) * max(4, 2 ** len(findings.inputs)),
+        "most": MOST["n_initial"],
         "n_components": len(sample.density.weight),
         "last_term": float(sample.terms[:, -1].sum() / sample.index.sum()),
     }
@@ -51,11 +55,12 @@ def page(findings: SamplingFindings) -> Page:
         blocks["function"] = _function_figure(findings)
     if comparison is not None:
         mean, largest = verdicts(comparison)
+        blocks["change"] = _change_figure([mean, largest])
         numbers |= {"mean": mean, "largest": largest, "n_runs": comparison.largest.shape[1]}
         rows = [_error_row(verdict) for verdict in (largest, mean)]
         columns = ("error", "uniform", "Taylor-based", "change")
         blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
-    return compose_page(TEMPLATE, findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
 
 def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
@@ -78,6 +83,13 @@ def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
         verdict = mean_interval(-change).verdict
         results.append(row | {"verdict": verdict, "outcome": OUTCOMES[verdict]})
     return results
+
+
+def _change_figure(rows: list[dict[str, Any]]) -> Figure:
+    """Plot the change of each error by Taylor-based points, with its interval."""
+    pairs = ((row["error"], row["difference"]) for row in rows)
+    changes = [(name, Interval(gain, half, 1.0)) for name, (gain, half) in pairs]
+    return change_chart("change of the error, % (left: lower)", changes, 100)
 
 
 def _interval(mean: float, half: float) -> str:

@@ -1,7 +1,5 @@
 """The job of `datassay weigh`: find neighbours, weigh, try the weights, gather the findings."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 
@@ -107,7 +105,7 @@ class _Space:
 
     features: np.ndarray
     words: str
-    watched: Watched
+    watched: "Watched"
     problem: HeadProblem | None = None
     search: WeightSearch | None = None
 
@@ -128,6 +126,7 @@ def run(
     progress("find neighbours", 1, 1)
 
     def compute_weights(method: str) -> SampleWeights:
+        """Return the weights by a method, from what was searched and trained above."""
         return weigh(
             method, train, local, space.watched, n_columns=space.features.shape[1],
             max_ratio=settings.max_ratio, density=settings.density,
@@ -212,7 +211,7 @@ def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: 
     return _Space(problem.features.double().numpy(), words, watched, problem, search)
 
 
-def _train_watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
+def _train_watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> "Watched":
     """Train the network, recording what the method needs; only build it if weights are given."""
     model = _model(train, settings)
     if settings.weights is not None:
@@ -234,7 +233,8 @@ def _try_weights(
     weightings: dict[str, np.ndarray],
     progress: Progress,
 ) -> tuple[WeightGain, FittedNetwork]:
-    """Return scores of networks by weighting, none among them, and the network of our weights."""
+    """Train with each weighting and with none; return the scores and the network of our weights."""
+    # Only the last layer is trained where `problem` is that layer's, else the whole network.
     seed = settings.seed
     ours = METHODS[settings.method]
     if problem is not None:

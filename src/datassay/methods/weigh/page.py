@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.frame import change_cells, compose_page, sample_gallery, sample_table, table
+from datassay.commands.frame import (
+    change_cells,
+    compose_page,
+    named_folder,
+    sample_gallery,
+    sample_table,
+    table,
+)
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.methods.weigh.doubt import FAR, NeighborTargets
 from datassay.methods.weigh.gain import WeightGain
@@ -18,8 +23,8 @@ from datassay.methods.weigh.job import WeighFindings
 from datassay.optional import map_optional, text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Gallery, Page, Table, View
-from datassay.report.plots import chart, histogram, level, marks
-from datassay.report.style import BLUE, GREY, VERMILION, plotly_text
+from datassay.report.plots import change_chart, chart, histogram, level, marks
+from datassay.report.style import BLUE, GREY, VERMILION
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import in_points, label_text, number, share
 from datassay.store.model_file import NAME
@@ -81,6 +86,7 @@ def page(findings: WeighFindings) -> Page:
         "known": truth,
         "far": FAR,
         "named": {findings.method},
+        "folder": named_folder(findings.facts, "weights"),
     }
     blocks = {
         "weights": _weight_figure(findings),
@@ -100,9 +106,7 @@ def page(findings: WeighFindings) -> Page:
     files = NO_NETWORK
     if findings.fitted is not None:
         files = FILES
-    page = compose_page(TEMPLATE, findings, blocks, numbers, files, ids=ids)
-    answer = tuple(f"{a.headline}." for a in page.advice if a.kind != "contest")
-    return replace(page, answer=answer)
+    return compose_page(TEMPLATE, findings, blocks, numbers, files, ids=ids)
 
 
 def concentration(findings: WeighFindings) -> dict[str, float]:
@@ -128,9 +132,9 @@ def _gain_table(gain: WeightGain) -> Table:
     unit = text_if(in_points(gain.metric), ", points")
     rows = []
     for i, name in enumerate(gain.names):
-        cells = (*change_cells(gain.interval(i), gain.metric), gain.verdict(i))
-        rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "–––")))
-    columns = ("weights", gain.metric, "95 % interval", f"change{unit}", "verdict")
+        cells = change_cells(gain.interval(i), gain.metric)
+        rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "––")))
+    columns = ("weights", gain.metric, "95 % interval", f"change{unit}")
     return table("Scores with and without weights", columns, rows, in_terminal=True)
 
 
@@ -337,28 +341,16 @@ def _gain_figure(gain: WeightGain) -> Figure:
     unit = 100 if points else 1
     n = len(gain.names) - 1
     title = f"change of {gain.metric}{text_if(points, ', points')}"
-    figure = chart(title, height=120 + 64 * n, showlegend=False)
-    for i, name in enumerate(gain.names[1:], 1):
-        mean, half = (unit * v for v in gain.difference(i))
+    rows = [(name, gain.interval(i)) for i, name in enumerate(gain.names[1:], 1)]
+    figure = change_chart(title, rows, unit)
+    for i, (name, _) in enumerate(rows, 1):
         seed_gains = unit * (gain.score[:, i] - gain.score[:, 0])
-        colour = BLUE if i == 1 else GREY
         # Seeds of equal gain are one dot, the larger the more there are.
         values, counts = np.unique(seed_gains.round(9), return_counts=True)
         height = np.full(len(values), n + 1 - i) + 0.28
         hover = "%{x:+.3g} (seeds: %{customdata})"
         marks(
-            figure, values, height, name, colour, hover, size=8 * np.sqrt(counts), opacity=0.45,
-            customdata=counts, legendgroup=name,
+            figure, values, height, name, BLUE if i == 1 else GREY, hover,
+            size=8 * np.sqrt(counts), opacity=0.45, customdata=counts, legendgroup=name,
         )  # fmt: skip
-        hover = f"mean %{{x:+.3g}} ± {half:.3g}"
-        bar = half if math.isfinite(half) else 0
-        marks(
-            figure, [mean], [n + 1 - i], name, colour, hover, size=12, symbol="diamond",
-            error_x={"array": [bar], "thickness": 2.5}, legendgroup=name,
-        )  # fmt: skip
-    level(figure, x=0)
-    labels = [plotly_text(name) for name in gain.names[1:]]
-    figure.update_yaxes(
-        tickvals=list(range(n, 0, -1)), ticktext=labels, range=[0.6, n + 0.6], showgrid=False
-    )
     return figure

@@ -1,7 +1,5 @@
 """Search the two settings of local-variance weights on validation samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +135,7 @@ def search_weights(
     weightings = Weightings(problem, n_neighbors[1], search)
     study = _study(seed)
 
-    def objective(trial: Trial) -> float:
+    def objective(trial: "Trial") -> float:
         """Return the trial's validation score, the mean over seeds."""
         from optuna import TrialPruned
 
@@ -181,7 +179,7 @@ def search_weights(
     )
 
 
-def _study(seed: int) -> Study:
+def _study(seed: int) -> "Study":
     """Return an empty study; raise where Optuna is not installed."""
     try:
         import optuna

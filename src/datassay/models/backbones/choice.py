@@ -35,7 +35,7 @@ def encoder_named(name: str) -> Encoder:
     )
 
 
-def reads(samples: SampleSet) -> Literal["image", "text", "neither"]:
+def encoder_kind(samples: SampleSet) -> Literal["image", "text", "neither"]:
     """Return which kind of encoder these samples suit: of texts, of images, or neither."""
     if samples.texts is not None:
         return "text"
@@ -46,7 +46,7 @@ def reads(samples: SampleSet) -> Literal["image", "text", "neither"]:
 
 def default_encoder(*sets: SampleSet) -> tuple[str, bool]:
     """Return the default encoder's name for these samples ("": none), and if it is installed."""
-    kind = reads(sets[0])
+    kind = encoder_kind(sets[0])
     if kind == "neither" or (kind == "image" and not all(map(are_photographs, sets))):
         return "", False
     return OWN[kind][0], is_installed(kind)

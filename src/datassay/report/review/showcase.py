@@ -1,7 +1,5 @@
 """Samples of a review drawn: each large, and small those most like it."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from copy import copy
@@ -37,7 +35,7 @@ class Showcase:
     def _draw(self) -> Draw:
         return drawer(self._reviewed.samples)
 
-    def with_suggestions(self, reviewed: Reviewed) -> Showcase:
+    def with_suggestions(self, reviewed: Reviewed) -> "Showcase":
         """Return a showcase that suggests other labels for the same samples."""
         showcase = copy(self)
         showcase._reviewed = reviewed

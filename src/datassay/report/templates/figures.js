@@ -28,6 +28,9 @@
     if (narrow && spec.layout.showlegend !== false) {
       spec.layout.height += 14 * named; // the legend wraps below the plot and must not eat it
     }
+    for (const axis of narrow ? ["xaxis", "yaxis"] : []) { // else a long title is cut
+      if (spec.layout[axis]?.title) spec.layout[axis].title.font = { size: 12 };
+    }
     place.style.minHeight = spec.layout.height + "px"; // nothing moves when it is drawn
     return [place, spec];
   });

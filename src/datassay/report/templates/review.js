@@ -168,6 +168,7 @@
     part("none").textContent = isEnd && !isFinished ? ended() : "";
     part("none").hidden = !isEnd || isFinished;
     part("finish").hidden = !isFinished;
+    part("learned").hidden = isFinished || !part("learned").textContent; // the end says the same
     if (isFinished) end.show(isLearning ? "Counting what is left …" : outcome);
     part("stage").hidden = isEnd || isGrid();
     part("tiles").hidden = !rows.length || !isGrid() || isFinished;
@@ -302,12 +303,12 @@
   function take(found) {
     outcome = found.outcome;
     part("learned").textContent = found.sentence;
-    part("learned").hidden = !found.sentence;
+    part("learned").hidden = isFinished || !found.sentence;
     part("learned").classList.toggle("enough", found.enough);
     root.querySelector("[data-act=finish]").classList.toggle("go", found.enough);
     const soFar = document.getElementById("so-far");
     if (soFar && found.sentence) {
-      soFar.textContent = `After ${counted(decisions.size, "review")}: ${found.sentence}`;
+      soFar.textContent = found.sentence;
       soFar.hidden = false;
     }
     if (found.learned > learned) reorder(found);
@@ -540,7 +541,8 @@
     const show = form.elements.show;
     if (hasProbe()) {
       show.value = "probe";
-      part("learned").textContent = `Step 1 of 2: these ${list.probe.length} labels, drawn from the whole list, tell how many are wrong. Some may be right.`;
+      part("learned").textContent = `Step 1 of 2: decide ${list.probe.length} labels drawn from all ${list.order.length.toLocaleString("en")}; they tell how many are wrong.` +
+        (list.suspect.some(Boolean) ? ` Step 2: the ${counted(rowsOf("suspects").length, "label")} to review, most suspect first.` : "");
       part("learned").hidden = false;
     }
     if (!list.probe.length) show.querySelector("[value=probe]").remove();
@@ -570,6 +572,7 @@
       list: () => ({ apply: list.apply, disputed: () => list.order.filter(isDisputed).length }),
       decisions, tell: say,
       left: () => ["suspects", "finds"].flatMap(rowsOf).filter((k) => !decisions.has(k)).length,
+      listed: () => ["suspects", "finds"].flatMap(rowsOf).length,
       more: () => foundSince().length,
       goTo: () => {
         isFinished = false;

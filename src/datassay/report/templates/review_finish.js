@@ -1,6 +1,6 @@
 "use strict";
 // The end of a review: what was done, what is left, and what the corrected data gain.
-const reviewFinish = (root, store, { list, decisions, left, more, tell, goTo }) => {
+const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, goTo }) => {
   const AGAIN = 1000; // ms between two looks at how far the comparison is
   const { make } = elements;
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
@@ -17,7 +17,7 @@ const reviewFinish = (root, store, { list, decisions, left, more, tell, goTo }) 
       [of("relabel").length, "relabelled", unseen ? `, ${unseen} of them accepted at once, unseen` : ""],
       [of("keep").length, "kept", ""],
       [of("remove").length, "to be removed", ""],
-      [of("unsure").length, "unsure: they stay as they are", ""],
+      [of("unsure").length, "unsure: left as given", ""],
     ];
     return lines.filter(([n]) => n).map(([n, what, more]) =>
       make("li", "", `${n.toLocaleString("en")} ${what}${more}`));
@@ -26,8 +26,12 @@ const reviewFinish = (root, store, { list, decisions, left, more, tell, goTo }) 
   function show(outcome) {
     const open = left();
     part("end-title").textContent = !decisions.size ? "Nothing was decided yet" :
-      open ? `${counted(open, "label")} to review ${open === 1 ? "is" : "are"} not decided yet` :
+      open ? `${open.toLocaleString("en")} of ${counted(listed(), "label")} to review ${open === 1 ? "is" : "are"} still open` :
         "The review is done";
+    const back = root.querySelector("[data-act=back]"), carry = root.querySelector("[data-act=carry]");
+    back.textContent = open ? "Continue the review" : "Back to the samples";
+    back.classList.toggle("go", Boolean(open)); // what is next stands out
+    carry.classList.toggle("go", !open);
     part("outcome").textContent = outcome;
     part("outcome").hidden = !outcome;
     part("tally").replaceChildren(...tally());

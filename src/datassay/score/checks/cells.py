@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.checks.codes import to_comparable
+from datassay.score.checks.units import mend_units
 from datassay.score.labels.issues import LabelIssues
 
 # A number is strange if it lies further from the middle 98 % of the others than half their width;
@@ -34,14 +35,19 @@ class _UsualRange:
 
 
 def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
-    """Return the issues with `cells` set; rows in it keep their given target as the suggestion."""
+    """Return the issues with `cells` and `unit_factors` set, and with the suggestions for both.
+
+    Rows of `cells` keep their given target as the suggestion.
+    """
     if not isinstance(data, SampleSet) or data.is_classification or data.y.ndim > 1:
         return issues
+    issues = mend_units(issues)
     cells = strange_cells(data, issues.is_issue, issues.worth_a_look)
     suggested = issues.suggested_label.copy()
     rows = list(cells)
     suggested[rows] = issues.given_label[rows]
-    return replace(issues, suggested_label=suggested, cells=cells)
+    factors = {row: f for row, f in issues.unit_factors.items() if row not in cells}
+    return replace(issues, suggested_label=suggested, cells=cells, unit_factors=factors)
 
 
 def strange_cells(

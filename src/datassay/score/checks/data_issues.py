@@ -167,7 +167,7 @@ def data_issues(
     )
     m = len(outcome.near)  # more than there are groups: numbers of the kinds do not overlap
     near_group = outcome.near[:n]
-    is_equal = (outcome.group[:n] >= 0) & (not outcome.natural)
+    is_equal = (outcome.group[:n] >= 0) & (not outcome.is_natural)
     equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
     copies = np.where(near_group >= 0, near_group, equal_group)
     return DataIssues(
@@ -219,7 +219,7 @@ def _join_ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
 
 def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
     """Return which held-out samples repeat one of the n training samples, other than by chance."""
-    groups = (outcome.near,) if outcome.natural else (outcome.near, outcome.group)
+    groups = (outcome.near,) if outcome.is_natural else (outcome.near, outcome.group)
     return np.logical_or.reduce([np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups])
 
 
@@ -234,22 +234,22 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     if n_more := int((counts - 1).clip(0).sum()):
         word = inflect(n_groups, "group", "groups")
         text = f"{n_more:,} more than once, in {n_groups:,} {word} of equal inputs."
-        if outcome.natural:
+        if outcome.is_natural:
             text += " Columns hold few different values: at least half as many rows differ from "
             text += "another in one column only, so most of these may be equal by chance."
-        severity = "fine" if outcome.natural else "look"
+        severity = "fine" if outcome.is_natural else "look"
         issues.append(DataIssue("equal rows", severity, n_more, "rows", text))
     if n_across := int((np.isin(group[n:], groups) & (group[n:] >= 0)).sum()):
         text = "Validation rows whose inputs are also in the training set: they test nothing new."
-        if not outcome.natural:
+        if not outcome.is_natural:
             text += _note_exclusion(outcome, n)
-        severity = "look" if outcome.natural else "act"
+        severity = "look" if outcome.is_natural else "act"
         issues.append(DataIssue("equal rows across the split", severity, n_across, "rows", text))
     if len(rows) and len(ids := train.ids[rows[differ(group[rows], train.y[rows])]]):
         noun = "labels" if train.is_classification else "targets"
-        names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else ".")
-        text = f"Rows whose inputs are equal to another's, under different {noun}: {names}"
-        severity = "look" if outcome.natural or not train.is_classification else "act"
+        names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
+        text = f"Equal inputs under different {noun}: {names}. Compare them: one may be wrong."
+        severity = "look" if outcome.is_natural or not train.is_classification else "act"
         issues.append(DataIssue(f"equal rows, different {noun}", severity, len(ids), "rows", text))
     return issues
 
@@ -338,12 +338,13 @@ def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[Dat
     if not len(outlier_idx):
         return []
     magnitude = np.nan_to_num(np.abs(rows.numbers[outlier_idx]))
-    text = "Rows far from their ten nearest neighbours, or in a small group far from the others."
+    unit = "rows" if rows.names else "samples"
+    text = f"{unit.capitalize()} far from their ten nearest neighbours, or in a small group apart."
     if len(rows.names) > 1 and magnitude.any():
         columns, counts = np.unique(magnitude.argmax(1), return_counts=True)
         order = np.argsort(-counts, kind="stable")[:NAMED]
         text += f" Their most extreme values: {', '.join(rows.names[c] for c in columns[order])}."
-    return [DataIssue("outliers", "look", len(outlier_idx), "rows", text)]
+    return [DataIssue("outliers", "look", len(outlier_idx), unit, text)]
 
 
 def _report_rare_classes(train: SampleSet) -> list[DataIssue]:

@@ -56,7 +56,7 @@ class Duplicates:
         pairs: [m, 2], the first of each such group with every other; of equal rows the first stands
             for all.
         one_column: [m], whether the two differ in one column only; never of arrays.
-        natural: whether equal rows are nothing unusual: at least half as many rows differ from
+        is_natural: whether equal rows are nothing unusual: at least half as many rows differ from
             another in one column only, without being a near duplicate.
         nearest: [n], position of the nearest other row, an equal one first; −1: not searched for.
         distance: [n], to it, in robust standard deviations (1 for another word); nan likewise.
@@ -68,7 +68,7 @@ class Duplicates:
     near: Int[np.ndarray, " n"]
     pairs: Int[np.ndarray, "m 2"]
     one_column: Bool[np.ndarray, " m"]
-    natural: bool
+    is_natural: bool
     nearest: Int[np.ndarray, " n"]
     distance: Float[np.ndarray, " n"]
     loneliness: Float[np.ndarray, " n"]
@@ -89,7 +89,9 @@ class _Neighbors:
 
 
 def duplicates(rows: RowCodes) -> Duplicates:
-    """Find equal rows by hashes, near duplicates by how far a group lies from all other rows.
+    """Find equal rows, near duplicates and each row's nearest other row.
+
+    Rows are equal by their hashes, near duplicates by how far a group lies from all other rows.
 
     g rows that are each other's nearest g − 1 are near duplicates where the next row is further off
     than chance explains. By chance the steps from each neighbour to the next are exponential, and
@@ -109,13 +111,7 @@ def duplicates(rows: RowCodes) -> Duplicates:
     then about 12 n^1.5 m by faiss; twice where robust widths and standard deviations disagree.
     Source: ours; accepted by Benjamini and Hochberg (1995).
     """
-    # A random 64-bit number for each value; their sum is the row's hash, less any column's where
-    # that is left out.
-    random = np.random.default_rng(0)
-    hashes = np.empty(rows.codes.shape, np.uint64)
-    for column, code in enumerate(rows.codes.T):
-        values = random.integers(2**64, size=int(code.max(initial=0)) + 1, dtype=np.uint64)
-        hashes[:, column] = values[code]
+    hashes = _hash_values(rows.codes)
     row_hash = hashes.sum(1, dtype=np.uint64)
     _, first_idx, inverse, counts = np.unique(
         row_hash, return_index=True, return_inverse=True, return_counts=True
@@ -130,12 +126,12 @@ def duplicates(rows: RowCodes) -> Duplicates:
     links = _link_one_column(rows.codes[distinct], neighbors)
     is_linked = np.isin(np.arange(len(searched)), links)
     n_equal = (group >= 0).sum()
-    natural = bool(2 * ((neighbors.n_partners > 0) & ~is_linked).sum() >= n_equal * share > 0)
+    is_natural = bool(2 * ((neighbors.n_partners > 0) & ~is_linked).sum() >= n_equal * share > 0)
     close_links = [_link_close_groups(neighbors), _link_large_groups(neighbors)]
     if rows.places is not rows.standardised and (rows.places.std(0)[~rows.words] > UNEVEN).any():
         standard = _find_neighbors(rows.standardised[distinct], *search_inputs, only_close=True)
         close_links += [_link_close_groups(standard), _link_large_groups(standard)]
-    is_by_chance = natural and n_equal >= MANY_EQUAL * len(group)
+    is_by_chance = is_natural and n_equal >= MANY_EQUAL * len(group)
     n_close = len(np.unique(np.concatenate(close_links)))
     if not is_by_chance or n_close >= MANY_CLOSE * len(group) * share:
         links = np.concatenate([links, *close_links])
@@ -145,7 +141,9 @@ def duplicates(rows: RowCodes) -> Duplicates:
         links = np.concatenate([links, similar])
     near_group, pairs = connect_rows(distinct[links], len(inverse))
     n_apart = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)  # columns
-    nearest, distance, loneliness = (np.full(len(first_idx), v) for v in (-1, np.nan, np.nan))
+    nearest = np.full(len(first_idx), -1)
+    distance = np.full(len(first_idx), np.nan)
+    loneliness = distance.copy()
     if neighbors.index.shape[1]:
         nearest[searched] = distinct[neighbors.index[:, 0]]
         distance[searched] = neighbors.distance[:, 0]
@@ -155,13 +153,28 @@ def duplicates(rows: RowCodes) -> Duplicates:
     last_idx[inverse] = row_idx  # of equal rows the last one
     first_row = first_idx[inverse]
     equal_row = np.where(row_idx == first_row, last_idx[inverse], first_row)
-    n_searched = len(searched) * bool(neighbors.index.shape[1])
+    n_searched = len(searched) if neighbors.index.shape[1] else 0
     return Duplicates(
-        group, near_group[first_row], pairs, (n_apart == 1) & bool(rows.names), natural,
-        np.where(group < 0, nearest[inverse], equal_row),
-        np.where(group < 0, distance[inverse], 0.0),
-        loneliness[inverse], _describe_unsearched(n_searched, len(first_idx)),
-    )  # fmt: skip
+        group=group,
+        near=near_group[first_row],
+        pairs=pairs,
+        one_column=(n_apart == 1) & bool(rows.names),
+        is_natural=is_natural,
+        nearest=np.where(group < 0, nearest[inverse], equal_row),
+        distance=np.where(group < 0, distance[inverse], 0.0),
+        loneliness=loneliness[inverse],
+        unsearched=_describe_unsearched(n_searched, len(first_idx)),
+    )
+
+
+def _hash_values(codes: Int[np.ndarray, "n m"]) -> np.ndarray:
+    """Return a random 64-bit number for each value of a column, [n, m]; a row's sum is its hash."""
+    random = np.random.default_rng(0)
+    hashes = np.empty(codes.shape, np.uint64)
+    for column, code in enumerate(codes.T):
+        values = random.integers(2**64, size=int(code.max(initial=0)) + 1, dtype=np.uint64)
+        hashes[:, column] = values[code]
+    return hashes
 
 
 def with_near(outcome: Duplicates, links: Links) -> Duplicates:
@@ -344,6 +357,7 @@ def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -
     compared in falling order of it; a fall that is too large for an accident ends a group.
     """
     n = len(codes)
+    # Each row's candidates, [u, c]; −1 and repeated ones count as unlike any.
     candidates = np.sort(np.concatenate([neighbors.index, neighbors.partners], 1), 1)
     is_invalid = candidates < 0
     is_invalid[:, 1:] |= candidates[:, 1:] == candidates[:, :-1]
@@ -362,7 +376,8 @@ def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -
     candidates, agreement, n_apart = (np.take_along_axis(array, order, 1) for array in values)
     # The copies of one row, each edited elsewhere, differ from each other in two columns.
     is_alike = np.logical_and.accumulate(n_apart[:, :-1] <= 2, 1) & (n_apart[:, :1] == 1)
-    # Groups of three have their step where pairs have none, and so on.
+    # The rate of accidental steps is read off the steps behind the first, where groups have theirs:
+    # step j is 1/(j + 1) as long on average.
     steps = -np.diff(agreement)[:, 1:JUDGED].mean(0)
     rate = 1 / max(1.0, np.median(steps * np.arange(2, len(steps) + 2)))
     p_accident = 2.0 ** np.arange(is_alike.shape[1]) * np.exp(rate * np.diff(agreement))

@@ -297,7 +297,7 @@ def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, 
         )
         x = parts[ordered[rows, 0] - start]
         y = coarse[ordered[rows, 1]][:, None]
-        factor = (x * y).sum(2) / (x * x).sum(2).clamp_min(1e-6)
+        factor = (x * y).sum(2) / (x * x).sum(2).clamp_min(1e-6)  # of brightness, [pairs, cuts]
         residual = (y - factor[..., None] * x).square().mean(2) / y.var(2).clamp_min(1e-6)
         smallest, cut_idx = residual.min(1)
         # The best fits of each picture are looked at once more, to the pixel.

@@ -73,16 +73,14 @@ class HeldTogether:
     @property
     def warning(self) -> str:
         """The sentence that tells the costs and what to type."""
-        is_group = self.role == "groups"
-        unseen = "a time that was never seen"
-        if is_group:
-            unseen = f"a new {self.column}"
         text = f"Held-out {self.metric} is {self.by_rows:.2f} by rows and {self.by_column:.2f} for"
         if not self.role:
             text += " stretches of rows that were never seen: the order of rows carries something,"
             return f"{text} such as time. Name its column as time (--time) or groups (--groups)."
+        unseen = "a time that was never seen"
         rows = "later"
-        if is_group:
+        if self.role == "groups":
+            unseen = f"a new {self.column}"
             rows = "of such"
         take = f"{self.role} (--{self.role} {shlex.quote(self.column)})"
         return f"{text} {unseen}. If new rows are {rows}, name it as {take}."
@@ -136,9 +134,11 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
         by label, which is no fault, tenths of each class, or of each tenth of the targets.
     """
     n = len(train)
-    y = train.y.reshape(len(train), -1)[:, 0]
+    y = train.y.reshape(n, -1)[:, 0]
     if train.groups is not None or n < FEWEST_ROWS or np.isnan(issues.ridge):
         return []
+    # A file sorted by label changes class less than twice a class, and numbers less than twice
+    # their range: then each stretch is a tenth of one class, or of one tenth of the numbers.
     steps = np.diff(y)
     strata = np.zeros(n)
     stretch = np.zeros(n, np.int64)
@@ -161,18 +161,20 @@ def _estimate_cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
     """Return scores with rows and with groups left out; None: groups cost little, or by chance."""
-    groups = candidate[2]
-    penalty_sets = [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
+    # Cheap tests come first: the best penalty of rows before others, and a sample of the groups.
+    _, _, groups, _ = candidate
+    penalty_sets = [PENALTIES[:1] * issues.ridge, PENALTIES * issues.ridge]
     by_rows = scores(train, issues.held_out)
     cost = None
     is_sampled = _sample_groups(groups)
-    for penalties in penalty_sets if is_sampled is not None else ():  # a cheap test comes first
+    tests = [] if is_sampled is None else penalty_sets
+    for penalties in tests:
         fit = ridge_fit(lin, silent, groups, penalties, is_scored=is_sampled)
         loss = (by_rows - scores(train, fit.held_out.numpy()))[None, is_sampled]
         group_loss = sum_by_group([loss], [groups[is_sampled]])[0][0]
         if mean_interval(group_loss).high < ORDER_COST:
             return None
-    for penalties in penalty_sets:  # what costs little by the first costs no more by others
+    for penalties in penalty_sets:
         fit = ridge_fit(lin, silent, groups, penalties)
         cost = _report_cost(train, candidate, by_rows, scores(train, fit.held_out.numpy()))
         if cost is None:
@@ -280,7 +282,9 @@ def _find_candidates(
         nearest = _find_nearest(x)
     for column in train.columns:
         name = column.name
-        is_other = _find_other_columns(train, column.name)  # columns of x
+        # Columns of x that were not made from this one.
+        of_it = (f"{name}=", f"{name} ")
+        is_other = np.array([f != name and not f.startswith(of_it) for f in train.feature_names])
         if column.read_as == "date" and f"{name} days" in train.feature_names:
             days = train.x[:, train.feature_names.index(f"{name} days")]
             yield name, "time", time_blocks(days), np.nan
@@ -356,9 +360,3 @@ def _encode_groups(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | 
     if FEWEST_GROUPS <= n_groups <= len(codes) / ROWS_EACH:
         return codes
     return None
-
-
-def _find_other_columns(train: SampleSet, name: str) -> np.ndarray:
-    """Return which columns of x were not made from the column `name`."""
-    prefixes = (f"{name}=", f"{name} ")
-    return np.array([f != name and not f.startswith(prefixes) for f in train.feature_names])

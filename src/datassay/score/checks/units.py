@@ -1,7 +1,9 @@
 """Suspected targets that look as if they were in another unit, or of the other sign."""
 
+from dataclasses import replace
+
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from datassay.collect.linearization import Linearization
 from datassay.score.labels.factors import FACTORS
@@ -46,30 +48,70 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
         return f"{count} of {n} suspected targets are {value:g}: check whether that is a code."
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = targets / expected
-        log_ratio = np.log(np.abs(ratio))
-    positive_log_ratios = log_ratio[ratio > 0]
-    ratio = ratio[suspect]
-    log_ratio = log_ratio[suspect]
-    count = int(((ratio < 0) & (np.abs(log_ratio) < 2 * NEAR)).sum())
+    is_turned = suspect & (ratio < 0)
+    count = int((np.abs(np.log(-ratio[is_turned])) < 2 * NEAR).sum())
     if count >= max(FEWEST, SHARE * n):
         return f"{count} of {n} suspected targets are about what is expected with the other sign."
-    log_factors = np.log(FACTORS + tuple(1 / factor for factor in FACTORS))
-    is_near = (ratio > 0) & (np.abs(log_ratio - log_factors[:, None]) < NEAR)  # [factors, suspects]
-    matches = is_near[is_near.sum(1).argmax()]
-    factor_idx = 0
-    if matches.any():
-        factor_idx = int(np.abs(log_factors - np.median(log_ratio[matches])).argmin())
-    log_factor = log_factors[factor_idx]
-    is_nearer = np.abs(positive_log_ratios - log_factor + 2 * NEAR * np.sign(log_factor)) < NEAR
-    count = int(matches.sum())
-    if count < max(FEWEST, SHARE * n, is_nearer.sum() + 1):
+    factors = list(find_unit_factors(ratio, suspect).values())
+    if not factors:
         return ""
-    factor = FACTORS[factor_idx % len(FACTORS)]
-    if factor_idx < len(FACTORS):
-        words = f"{factor:,g} times"
-    else:
-        words = f"1/{factor:,g} of"
-    return f"{count} of {n} suspected targets are about {words} what is expected: check their unit."
+    small, large = min(factors), max(factors)
+    words = f"{large:,g} times what is expected"
+    if large < 1:
+        words = f"1/{1 / small:,g} of what is expected"
+    elif small < 1:
+        words = f"{large:,g} times too large or too small"
+    return f"{len(factors)} of {n} suspected targets are about {words}: check their unit."
+
+
+def mend_units(issues: LabelIssues) -> LabelIssues:
+    """Return the issues with `unit_factors` set; in its rows the target without it is suggested."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = issues.given_label / issues.suggested_label
+    factors = find_unit_factors(ratio, issues.is_issue)
+    suggested = issues.suggested_label.copy()
+    for row, factor in factors.items():
+        if factor > 1:
+            suggested[row] = issues.given_label[row] / round(factor)
+        else:
+            suggested[row] = issues.given_label[row] * round(1 / factor)
+    return replace(issues, suggested_label=suggested, unit_factors=factors)
+
+
+def find_unit_factors(
+    ratio: Float[np.ndarray, " n"], suspect: Bool[np.ndarray, " n"]
+) -> dict[int, float]:
+    """Return the factor by which suspects are too large, or too small, by position.
+
+    It is one of FACTORS and its inverse, the one that explains the most suspects; empty where it
+    explains fewer than SHARE of them.
+
+    Args:
+        ratio: of each target to what is expected of it.
+        suspect: which targets are suspected.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_ratio = np.where(ratio > 0, np.log(ratio), np.nan)
+
+    def flag_near(factor: float) -> Bool[np.ndarray, " n"]:
+        """Mask the suspects near a factor or its inverse, on a side that chance does not fill."""
+        mask = np.zeros(len(ratio), dtype=bool)
+        for log_factor in (np.log(factor), -np.log(factor)):
+            is_near = suspect & (np.abs(log_ratio - log_factor) < NEAR)
+            nearer_one = log_factor - 2 * NEAR * np.sign(log_factor)
+            if is_near.sum() > (np.abs(log_ratio - nearer_one) < NEAR).sum():
+                mask |= is_near
+        return mask
+
+    candidate = max(FACTORS, key=lambda factor: flag_near(factor).sum())
+    if not flag_near(candidate).any():
+        return {}
+    distance = np.abs(log_ratio[flag_near(candidate)])
+    factor = min(FACTORS, key=lambda f: abs(np.log(f) - np.median(distance)))
+    rows = np.flatnonzero(flag_near(factor))
+    if len(rows) < max(FEWEST, SHARE * suspect.sum()):
+        return {}
+    return {int(i): factor if ratio[i] > 1 else 1 / factor for i in rows}
 
 
 def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:

@@ -108,11 +108,10 @@ def _of_networks(
     at_once = min(MOST_TOGETHER, networks_at_a_time(model, batch))
     identity = fingerprint(model, train, val, recipe)
     identity |= {"validation targets": digest({"y": val.y})}
-
-    def start_network(number: int) -> nn.Module:
-        return network(seed + FIRST_SEED + number)
-
-    learner = Networks(start_network, recipe, FITS * FIRST_SEED * (seed + 1), at_once)
+    first_seed = seed + FIRST_SEED
+    learner = Networks(
+        lambda number: network(first_seed + number), recipe, FITS * FIRST_SEED * (seed + 1), at_once
+    )
     return Fits(learner, train, val, recipe, max(1, at_once // FITS), identity)
 
 

@@ -1,7 +1,5 @@
 """Networks trained on random halves of the samples: what scores of samples must predict."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -56,7 +54,7 @@ class RetrainedHalves(Tabular):
         np.put_along_axis(is_member, self.halves, True, axis=1)
         return is_member
 
-    def select(self, rows: slice | Bool[np.ndarray, " h"]) -> RetrainedHalves:
+    def select(self, rows: slice | Bool[np.ndarray, " h"]) -> "RetrainedHalves":
         """Return the results of some of the halves."""
         return replace(
             self, halves=self.halves[rows], outcome=self.outcome[rows], loss=self.loss[rows]

@@ -206,7 +206,7 @@ def _project(
     matrix = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     # Collected as features also where the run would multiply them into a kernel.
     work = JacobianPass(frozen, layers, present, replace(form, representation="features"), matrix)
-    (name,) = named_tensors(work.template()[1])
+    (name,) = named_tensors(work.template()[1])  # of the one array that a chunk's rows are in
     rows: dict[str, Tensor] = {}
     for role in present:
         chunks = [work.arrays(c) for c in work.chunks if c.split == role]

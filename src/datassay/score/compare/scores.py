@@ -252,7 +252,9 @@ def _features(model: nn.Module, train: SampleSet, val: SampleSet) -> tuple[np.nd
 def _label_cosine(
     features: np.ndarray, queries: np.ndarray, train: SampleSet, val: SampleSet
 ) -> np.ndarray:
-    """Return the cosine of features, times how alike the labels are: [n, m]."""
+    """Return the cosine of centred features times the similarity of labels, [n, m]."""
+    # Of k classes that is 1, or −1/(k − 1), which sums to 0 over them. Of losses, −1: a sample
+    # lowers the loss of queries like it.
     center = features.mean(0)
     unit_x, unit_q = (
         (v - center) / np.maximum(np.linalg.norm(v - center, axis=1), 1e-12)[:, None]
@@ -272,7 +274,9 @@ def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
     """Return the queries' outputs, [m, k], mean over networks."""
     with torch.no_grad():
         dtype = next(models[0].parameters()).dtype
-        outputs = [model(network_inputs(val.x, model, dtype, integers=False)) for model in models]
+        outputs = [
+            model(network_inputs(val.x, model, dtype, as_integers=False)) for model in models
+        ]
     return torch.stack(outputs).mean(0).double().cpu().numpy()
 
 

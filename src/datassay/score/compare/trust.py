@@ -84,10 +84,12 @@ class TrustCheck(Tabular):
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """[s], "trust", "with care" or "do not trust", by the rule of `verdict_of`."""
-        rows = zip(self.question, self.correlation, self.low, self.high, strict=True)
+        """[s], by the rule of `verdict_of`; "do not trust" where a free score does better."""
+        is_beaten = self.ahead_high < 0
+        rows = zip(is_beaten, self.question, self.correlation, self.low, self.high, strict=True)
         return tuple(
-            verdict_of(Estimate(*outcome), self._ceiling(question)) for question, *outcome in rows
+            DISTRUST if beaten else verdict_of(Estimate(*outcome), self._ceiling(question))
+            for beaten, question, *outcome in rows
         )
 
     def _ceiling(self, question: str) -> Estimate:
@@ -228,14 +230,16 @@ def _judge_sample_scores(
     reliability = [float(np.mean([_reliability(falls) for falls in splits]))]
     all_falls = splits[0][2]  # of both groups, in any split
     ranks = {name: mean_ranks(values) for name, values in samples.items()}
-    results = {name: [_correlate(r, all_falls, reliability[0])] for name, r in ranks.items()}
+    results = {
+        name: [_correct_correlation(r, all_falls, reliability[0])] for name, r in ranks.items()
+    }
     for _ in range(RESAMPLES):
         falls = _fall_ranks(loss, member, _split(h, rng, is_resampled=True))
         rows = rng.integers(n, size=n)
         falls = falls[:, rows]
         reliability.append(_reliability(falls))
         for name, r in ranks.items():
-            results[name].append(_correlate(r[rows], falls[2], reliability[-1]))
+            results[name].append(_correct_correlation(r[rows], falls[2], reliability[-1]))
     return {name: np.array(values) for name, values in results.items()}, np.array(reliability)
 
 
@@ -272,11 +276,11 @@ def _reliability(falls: Float[np.ndarray, "3 n"]) -> float:
     return 2 * agreement / (1 + agreement)
 
 
-def _correlate(
-    rank: Float[np.ndarray, " n"], fall: Float[np.ndarray, " n"], reliability: float
+def _correct_correlation(
+    scores: Float[np.ndarray, " n"], falls: Float[np.ndarray, " n"], reliability: float
 ) -> float:
-    """Return the correlation of ranks, corrected for the falls' reliability, in [-1, 1]."""
-    observed = float(np.nan_to_num(correlation(rank, fall)))
+    """Return the correlation of two lists of ranks over √(the falls' reliability), in [-1, 1]."""
+    observed = float(np.nan_to_num(correlation(scores, falls)))
     return float(np.clip(observed / np.sqrt(max(reliability, LEAST_RELIABLE)), -1, 1))
 
 

@@ -100,7 +100,8 @@ def brittleness(
         removed.append(turn.order[: size[query]])
         progress("brittleness", query + 1, m)
     margin = outputs[np.arange(m), predicted] - outputs[np.arange(m), becomes]
-    return Brittleness(predicted, becomes, margin, size, tuple(removed), retrain is not None)
+    is_retrained = retrain is not None
+    return Brittleness(predicted, becomes, margin, size, tuple(removed), is_retrained)
 
 
 class _Turn(NamedTuple):

@@ -31,7 +31,7 @@ from datassay.score.index.encoding import (
 from datassay.score.index.fidelity import fidelity
 from datassay.score.index.identity import FORMAT, check_unique, identity, samples_digest
 from datassay.score.index.opened import Index
-from datassay.score.index.opening import keep_network, open_index
+from datassay.score.index.opening import keep_network, read_index
 from datassay.score.index.segment import (
     RowWork,
     encode_sample_ids,
@@ -172,12 +172,12 @@ def index(
         _fill(path, run, network, encoder, stored_ids, classes, engine, progress)
         note_parts(path, digest_of_values(run))
         keep_network(path, run, model)
-        opened = open_index(path, loss=network.loss.function or Influence.loss)
+        opened = read_index(path, model, network.loss, device)
         on_failure.pop_all()
     examples = None
     if isinstance(data, SampleSet):
         examples = data.subset(np.arange(min(2, len(data))))
-    opened = replace(opened, model=model, device=device, example=examples)
+    opened = replace(opened, example=examples)
     if location is None:
         weakref.finalize(opened, shutil.rmtree, path, ignore_errors=True)
     return opened

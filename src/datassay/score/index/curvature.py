@@ -186,7 +186,7 @@ def _fit(
         sums |= sum_parts("squares", replace(work, bases=bases))
     training = left_to_learn(network, run["damping"])
     bases = fit_bases(
-        blocks, bases, sums, n, penalty_of, training=training, spectral=True, dtype=dtype
+        blocks, bases, sums, n, penalty_of, training=training, is_spectral=True, dtype=dtype
     )
     check_gradients(bases)
     return bases, 0.0 if training is None else training.damping

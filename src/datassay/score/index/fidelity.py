@@ -77,7 +77,7 @@ def _effects(
     packed, scale = sketch.pack(rows)
     all_queries = slice(0, len(queries))
     levels = sketch.levels(packed)
-    products = queries.products(levels, torch.from_numpy(scale), all_queries, coarse=False)
+    products = queries.products(levels, torch.from_numpy(scale), all_queries, is_coarse=False)
     return -products.T.double().numpy()
 
 

@@ -53,7 +53,7 @@ def describe_loss(loss: Objective) -> dict[str, Any]:
     return {
         "name": loss.name,
         "smoothing": loss.smoothing,
-        "class weight": _as_list(loss.class_weight),
+        "class weight": map_optional(_to_list, loss.class_weight),
         "scale": loss.scale,
         "temperature": loss.temperature,
         **_non_default_settings(loss),
@@ -61,15 +61,15 @@ def describe_loss(loss: Objective) -> dict[str, Any]:
     }
 
 
-def _as_list(values: Tensor | None) -> list | None:
-    return map_optional(lambda tensor: tensor.double().tolist(), values)
+def _to_list(tensor: Tensor) -> list:
+    return tensor.double().tolist()
 
 
 def _non_default_settings(loss: Objective) -> dict[str, Any]:
     """Return the loss's later settings that are not at their default, as JSON values."""
     # Defaults are left out, so that an index from before these settings existed still matches.
     settings = {name: getattr(loss, name) for name in LATER_SETTINGS}
-    settings["output_weight"] = _as_list(loss.output_weight)
+    settings["output_weight"] = map_optional(_to_list, loss.output_weight)
     return {name: value for name, value in settings.items() if value != getattr(DEFAULT_LOSS, name)}
 
 
@@ -121,7 +121,8 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
     versions: list[str] = []
     code: list[str] = []
     for change in differences(dict(stored.get(CODE) or {}), dict(current.get(CODE) or {})):
-        if _is_version(manifest[CODE].get(_changed_entry(change))):
+        entry = manifest[CODE].get(_changed_entry(change))
+        if isinstance(entry, str) and "." in entry and len(entry) != DIGITS:  # no digest: a version
             versions.append(change)
         else:
             code.append(change)
@@ -142,11 +143,6 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
 def _changed_entry(change: str) -> str:
     """Return the name of the entry that a line of `differences`, "name (...)", is about."""
     return change.partition(" (")[0]
-
-
-def _is_version(entry: object) -> bool:
-    """Return whether an entry of the code's fingerprint is a version, not a digest."""
-    return isinstance(entry, str) and "." in entry and len(entry) != DIGITS
 
 
 def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:

@@ -1,7 +1,5 @@
 """An index that is there: queries, groups, self-influence, and further samples."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -243,7 +241,7 @@ class Index(Tabular):
         """
         if samples is None:
             return np.concatenate([segment.lengths for segment in self.segments]) / len(self)
-        network, batches = self._network_of(samples, "samples")
+        network, batches = self._network_and_batches(samples, "samples")
         encoding = self._encoding_of(network)
         copy = replace(network, train=batches, removed=None, progress=silent)
         squared_lengths = []
@@ -277,7 +275,7 @@ class Index(Tabular):
 
         Cost: that of `query` for k outputs, and the trainings. Source: Ilyas et al. (2022, §4.2).
         """
-        network, queries = self._network_of(new, "new", queries=True)
+        network, queries = self._network_and_batches(new, "new", are_queries=True)
         outputs = all_outputs(network.model, queries)
         check(len(self), outputs, self.loss.name, most)
         effect = self.query(new, top=None, measure=outputs_of, progress=progress).effect
@@ -295,7 +293,7 @@ class Index(Tabular):
 
     def append(
         self, more: Any, *, engine: str | Engine = "in_process", progress: Progress = silent
-    ) -> Index:
+    ) -> "Index":
         """Add training samples without computing the old ones anew; the curvature stays as it is.
 
         Args:
@@ -313,7 +311,7 @@ class Index(Tabular):
 
         Cost: a gradient per sample.
         """
-        network, batches = self._network_of(more, "more")
+        network, batches = self._network_and_batches(more, "more")
         digest, ids = samples_digest(batches)
         stored_ids = encode_sample_ids(new_ids(ids, self.ids))
         encoding = self._encoding_of(network)
@@ -350,20 +348,20 @@ class Index(Tabular):
 
     def _measured_queries(self, data: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
         """Return the network, the queries in batches, and what is measured of them."""
-        network, batches = self._network_of(data, "new", queries=True)
+        network, batches = self._network_and_batches(data, "new", are_queries=True)
         return network, batches, measure_of(measure, self.loss, has_several=network.has_several)
 
-    def _network_of(
-        self, samples: Any, name: str, *, queries: bool = False
+    def _network_and_batches(
+        self, samples: Any, name: str, *, are_queries: bool = False
     ) -> tuple[TrainedNetwork, Batches]:
-        """Return the network, and the samples in batches, labels coded as the index's."""
+        """Return the network, made at the first call, and samples in batches, with its classes."""
         if self.model is None:
             raise SettingError(
                 f"model must be given to compute gradients with {redact(self.location)}: "
                 "open_index(location, model)."
             )
         coding = coding_of(self.model, self.loss)
-        samples = query_set(coding, samples, self.example, name, queries=queries)
+        samples = query_set(coding, samples, self.example, name, are_queries=are_queries)
         if self._network is None:
             self._network = trained_network(
                 self.model,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from datassay.collect.gradients.objective import Objective
 from datassay.collect.jacobian.suitable import unwrap
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -144,6 +145,16 @@ def open_index(
         SettingError: another loss.
     """
     folder = normal(location)
+    manifest = _manifest_of(folder)["free"]["index"]
+    if model is None:
+        model = stored_network(folder)
+    if model is not None:
+        check_model(manifest, model, folder)
+    return read_index(folder, model, objective_of(manifest["loss"], loss, folder), device)
+
+
+def _manifest_of(folder: str) -> dict[str, Any]:
+    """Return the manifest of an index's first rows; raise if there is none, or of another form."""
     rows_manifest = segment_manifest(folder, 0)
     manifest = rows_manifest["free"].get("index") if rows_manifest is not None else None
     if rows_manifest is None or manifest is None:
@@ -156,10 +167,13 @@ def open_index(
             f"the index must be of version {FORMAT}; {redact(folder)} has version "
             f"{manifest['version']}, of another datassay. Make it anew, or update datassay."
         )
-    if model is None:
-        model = stored_network(folder)
-    if model is not None:
-        check_model(manifest, model, folder)
+    return rows_manifest
+
+
+def read_index(folder: str, model: nn.Module | None, loss: Objective, device: str | None) -> Index:
+    """Return the index in a folder, with the network and loss that it was made with."""
+    rows_manifest = _manifest_of(folder)
+    manifest = rows_manifest["free"]["index"]
     segments = list(_segments(folder, manifest))
     sizes = rows_manifest["free"]["sketch"]
     seed = int(manifest["seed"])
@@ -170,7 +184,7 @@ def open_index(
         location=folder,
         manifest=manifest,
         segments=segments,
-        loss=objective_of(manifest["loss"], loss, folder),
+        loss=loss,
         sketch=Sketch(sizes["coordinates"], sizes["width"], sizes["bits"], seed),
         fidelity=rows_manifest["free"]["fidelity"],
         model=model,

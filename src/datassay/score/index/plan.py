@@ -217,7 +217,14 @@ class _Pilot:
             sums |= squares
             to_learn = left_to_learn(drawn, damping)
             self.bases = fit_bases(
-                blocks, bases, sums, size, penalty_of, training=to_learn, spectral=True, dtype=dtype
+                blocks,
+                bases,
+                sums,
+                size,
+                penalty_of,
+                training=to_learn,
+                is_spectral=True,
+                dtype=dtype,
             )
             check_gradients(self.bases)
         else:
@@ -242,7 +249,7 @@ class _Pilot:
         queries, _ = prepare_rows(self.sketch, [(rows.float(), torch.zeros(N_COMPARED))])
         all_queries = slice(0, N_COMPARED)
         compare = partial(
-            queries.products, levels, torch.from_numpy(scale), all_queries, coarse=True
+            queries.products, levels, torch.from_numpy(scale), all_queries, is_coarse=True
         )
         compare()  # the first call may cost more than others
         seconds, _ = time_call(compare, N_COMPARED**2)

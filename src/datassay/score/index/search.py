@@ -44,12 +44,12 @@ class QueryRows:
         return len(self.unit)
 
     def products(
-        self, levels: Tensor, scale: Float[Tensor, " b"], queries: slice, *, coarse: bool
+        self, levels: Tensor, scale: Float[Tensor, " b"], queries: slice, *, is_coarse: bool
     ) -> Float[Tensor, "q b"]:
-        """Return cᵢᵀcⱼ of some queries and of rows; `coarse`: by the upper 8 bits of queries."""
+        """Return cᵢᵀcⱼ of some queries and of rows; `is_coarse`: by the upper 8 bits of queries."""
         # levels, scale: of the rows, as `Sketch.levels` and `Sketch.pack` return them.
         total = self._plane_products(0, levels, queries)
-        n_planes = 1 if coarse else len(self.planes)
+        n_planes = 1 if is_coarse else len(self.planes)
         for plane in range(1, n_planes):
             total = total.mul_(STEP).add_(self._plane_products(plane, levels, queries))
         unit = self.unit[queries]
@@ -112,10 +112,10 @@ def read_chunks(
     """Yield rows, chunk by chunk: the position of the first, the rows packed, and their scales."""
     n = sum(s.n for s in segments)
     start = 0
-    hold = n * segments[0].row_bytes < HELD_SHARE * available_memory()
+    holds = n * segments[0].row_bytes < HELD_SHARE * available_memory()
     for segment in segments:
         for chunk in segment.store.chunks:
-            yield start, *segment.rows(chunk, hold=hold)
+            yield start, *segment.rows(chunk, holds=holds)
             start += len(chunk)
             progress("compare with the index", start, n)
 
@@ -127,7 +127,7 @@ def all_products(
     all_queries = slice(0, len(queries))
     for start, packed, scale in read_chunks(segments, progress):
         levels = queries.sketch.levels(packed)
-        products = queries.products(levels, torch.from_numpy(scale), all_queries, coarse=False)
+        products = queries.products(levels, torch.from_numpy(scale), all_queries, is_coarse=False)
         yield start, products.T.double()
 
 
@@ -144,15 +144,15 @@ def largest(
     n = sum(s.n for s in segments)
     m = len(queries)
     keep = min(top, n)
-    raising = _Best(m, keep, largest=True)
-    lowering = _Best(m, keep, largest=False)
+    raising = _Best(m, keep, keeps_largest=True)
+    lowering = _Best(m, keep, keeps_largest=False)
     total = np.zeros(n)
     for start, packed, row_scale in _merge_chunks(read_chunks(segments, progress)):
         levels = queries.sketch.levels(packed)
         factor = torch.from_numpy(row_scale) * -scale
         for begin in range(0, m, QUERY_GROUP):
             group = slice(begin, begin + QUERY_GROUP)
-            effect = queries.products(levels, factor, group, coarse=True)
+            effect = queries.products(levels, factor, group, is_coarse=True)
             total[start : start + len(levels)] += effect.sum(0).double().numpy()
             raising.update(group, effect, start)
             lowering.update(group, effect, start)
@@ -183,7 +183,7 @@ def _concatenate(
 
 
 def _topk(
-    effect: Float[Tensor, "q b"], keep: int, *, largest: bool
+    effect: Float[Tensor, "q b"], keep: int, *, keeps_largest: bool
 ) -> tuple[Float[Tensor, "q keep"], Tensor]:
     """Return values and positions as `topk` along rows does, faster."""
     # The `keep` best values lie in the `keep` groups whose best values are the best: only these
@@ -191,41 +191,43 @@ def _topk(
     q, b = effect.shape
     n_groups = b // GROUPED
     if n_groups < 2 * keep:
-        return effect.topk(keep, 1, largest=largest)
+        return effect.topk(keep, 1, largest=keeps_largest)
     grouped = effect[:, : n_groups * GROUPED].view(q, GROUPED, n_groups)
-    if largest:
+    if keeps_largest:
         extremes = grouped.amax(1)
     else:
         extremes = grouped.amin(1)
-    groups = extremes.topk(keep, 1, largest=largest).indices
+    groups = extremes.topk(keep, 1, largest=keeps_largest).indices
     members = groups[:, None] + torch.arange(GROUPED)[:, None] * n_groups
     tail = torch.arange(n_groups * GROUPED, b).expand(q, -1)
     candidates = torch.cat([members.flatten(1), tail], 1)
-    values, order = effect.gather(1, candidates).topk(keep, 1, largest=largest)
+    values, order = effect.gather(1, candidates).topk(keep, 1, largest=keeps_largest)
     return values, candidates.gather(1, order)
 
 
 class _Best:
     """The largest, or smallest, values of each query so far, sorted."""
 
-    def __init__(self, m: int, keep: int, *, largest: bool):
-        self._largest = largest
+    def __init__(self, m: int, keep: int, *, keeps_largest: bool):
+        self._keeps_largest = keeps_largest
         self._keep = keep
         worst = torch.inf
-        if largest:
+        if keeps_largest:
             worst = -torch.inf
         self._values = torch.full((m, keep), worst)
         self._positions = torch.zeros(m, keep, dtype=torch.int64)
 
     def update(self, queries: slice, effect: Float[Tensor, "q b"], start: int) -> None:
         """Keep the best of the former values and of the effects of the samples from `start` on."""
-        extremes, columns = _topk(effect, min(self._keep, effect.shape[1]), largest=self._largest)
+        extremes, columns = _topk(
+            effect, min(self._keep, effect.shape[1]), keeps_largest=self._keeps_largest
+        )
         values = torch.cat([self._values[queries], extremes], 1)
         positions = torch.cat([self._positions[queries], columns + start], 1)
-        self._values[queries], order = values.topk(self._keep, 1, largest=self._largest)
+        self._values[queries], order = values.topk(self._keep, 1, largest=self._keeps_largest)
         self._positions[queries] = positions.gather(1, order)
 
     def sorted_best(self, keep: int) -> tuple[np.ndarray, np.ndarray]:
         """Return values and positions of samples, [m, keep] each, the best first."""
-        values, order = self._values.topk(keep, 1, largest=self._largest)
+        values, order = self._values.topk(keep, 1, largest=self._keeps_largest)
         return values.double().numpy(), self._positions.gather(1, order).numpy()

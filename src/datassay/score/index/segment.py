@@ -130,12 +130,12 @@ class Segment:
         (n_bytes,), _ = self.store.layout.arrays[ROWS]
         return n_bytes + SCALE_BYTES
 
-    def rows(self, chunk: Chunk, *, hold: bool) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
-        """Return a chunk's packed rows and their scales, read-only; `hold`: keep them in memory."""
+    def rows(self, chunk: Chunk, *, holds: bool) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
+        """Return a chunk's packed rows and scales, read-only; `holds`: keep them in memory."""
         rows = self._held.get(chunk.number)
         if rows is None:
             rows = (self.store.get(chunk.number, ROWS), self.store.get(chunk.number, SCALE))
-            if hold:
+            if holds:
                 self._held[chunk.number] = rows
         return rows
 

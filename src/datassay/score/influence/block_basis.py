@@ -78,13 +78,13 @@ class BlockBasis:
     def coordinates(
         self, uses: list[Use], row_idx: Tensor | None = None
     ) -> tuple[Float[Tensor, "b p"], Tensor | None]:
-        """Return gradients in the basis, [b, p], and the rows of the weights that p is of."""
-        # `row_idx`: rows to return; None: those in use, where rows have no basis. None in place of
-        # rows: all of them.
+        """Return gradients in the basis, [b, p], and which rows of the weights they cover."""
+        # Rows: None stands for all. `row_idx`: rows to return; None: those in use, where rows have
+        # no basis.
         n_rows = self.block.shape[0]
         if self.dense_basis is not None:
             return matrix(uses, n_rows).flatten(1) @ self.dense_basis, None
-        rotated = rotate(uses, self.row_basis, self.column_basis)
+        rotated = [rotate(use, self.row_basis, self.column_basis) for use in uses]
         if row_idx is None and self.row_basis is None:
             row_idx = used_rows(rotated)
         if row_idx is None:
@@ -96,7 +96,7 @@ class BlockBasis:
         use = uses[0]
         if len(uses) == 1 and isinstance(use, Factors) and not use.is_sparse:
             if use.rhs.shape[1] == 1:  # one outer product a sample: so are its squares
-                (rotated,) = rotate(uses, self.row_basis, self.column_basis)
+                rotated = rotate(use, self.row_basis, self.column_basis)
                 if isinstance(rotated, Factors):
                     squares = rotated.lhs[:, 0].square().T @ rotated.rhs[:, 0].square()
                     return squares.flatten().double(), None
@@ -160,14 +160,14 @@ def block_bases(
     penalty_of: Mapping[str, Penalty],
     *,
     is_exact: Callable[[Block], bool],
-    spectral: bool = False,
+    is_spectral: bool = False,
     dtype: torch.dtype = torch.float32,
     metrics: Mapping[str, Metric] = NO_METRICS,
     training: ShortTraining | None = None,
 ) -> dict[str, BlockBasis]:
     """Fit each block's basis, leaving out blocks without any curvature."""
     # roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean. penalty_of: by
-    # block's name, as of `penalties`. is_exact: of a block; others are factored. spectral:
+    # block's name, as of `penalties`. is_exact: of a block; others are factored. is_spectral:
     # eigenvectors of exact blocks, instead of a Cholesky factor: ten times slower. metrics: D and
     # Λ; bases are of √D H √D + Λ then. training: what it left to learn, which adds to the damping
     # of all.
@@ -180,7 +180,7 @@ def block_bases(
     if bases:
         sums |= square_sums(bases, roots())
     return fit_bases(
-        blocks, bases, sums, n, penalty_of, metrics, training, spectral=spectral, dtype=dtype
+        blocks, bases, sums, n, penalty_of, metrics, training, is_spectral=is_spectral, dtype=dtype
     )
 
 
@@ -193,7 +193,7 @@ def fit_bases(
     metrics: Mapping[str, Metric] = NO_METRICS,
     training: ShortTraining | None = None,
     *,
-    spectral: bool,
+    is_spectral: bool,
     dtype: torch.dtype,
 ) -> dict[str, BlockBasis]:
     """Return all blocks' bases from sums over n samples, which are used up."""
@@ -203,7 +203,7 @@ def fit_bases(
         if basis.unturned is not None:
             basis.eigenvalues *= basis.unturned.to(basis.eigenvalues)
     hessians = {b.name: sums.pop((b.name, GRAM)).div_(n) for b in blocks if (b.name, GRAM) in sums}
-    if training is not None:
+    if training is not None:  # what it has left to learn counts as a decay of all blocks alike
         added = training.solve(_decrement_terms(training.gradients, bases, hessians, penalty_of))
         penalty_of = {name: Penalty(p.share, p.decay + added) for name, p in penalty_of.items()}
     for name, basis in bases.items():
@@ -211,7 +211,7 @@ def fit_bases(
         basis.damping = _damping(basis.eigenvalues, penalty_of[name]) + mean_decay
     for block in blocks:
         if block.name in hessians:
-            if spectral:
+            if is_spectral:
                 fit = partial(_spectral, metric=metrics.get(block.name))
             else:
                 fit = _exact
@@ -383,7 +383,7 @@ def _exact(
 def gradient_coordinates(
     bases: dict[str, BlockBasis], gradients: Gradients
 ) -> Iterator[tuple[BlockBasis, Float[Tensor, "b p"], Tensor | None]]:
-    """Yield each block's basis, a batch's gradients in it, and the weights' rows that p is of."""
+    """Yield each block's basis, a batch's gradients in it, and the rows covered; None: all."""
     for name, basis in bases.items():
         if name in gradients:
             yield (basis, *basis.coordinates(gradients[name]))

@@ -41,7 +41,8 @@ def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read,
 def coding_of(model: nn.Module, loss: Any) -> Coding:
     """Return what decides how labels are coded: the network's outputs, and its loss."""
     kind, ignored = label_rules(loss)
-    return Coding(output_shape(model), kind == "values", kind == "own", ignored=ignored)
+    is_own = kind == "own"
+    return Coding(output_shape(model), kind == "values", is_own=is_own, ignored=ignored)
 
 
 def query_set(
@@ -50,11 +51,11 @@ def query_set(
     reference: SampleSet | None,
     name: str = "val",
     *,
-    queries: bool = True,
+    are_queries: bool = True,
 ) -> Read:
     """Read queries, with their labels coded as those of `reference`, the training samples."""
     coding = replace(coding, is_training=False)
-    samples = samples_or_batches(val, name, reference, coding, queries=queries)
+    samples = samples_or_batches(val, name, reference, coding, are_queries=are_queries)
     if not isinstance(samples, SampleSet):
         return samples
     if samples is not val and samples.preparation is not None:
@@ -93,7 +94,7 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
     samples = network.train
     if k is None or samples.subset is None or network.n < FEWEST:
         return []
-    if not samples.streamed:  # of a stream the first samples are predicted
+    if not samples.is_streamed:  # of a stream the first samples are predicted
         positions = np.linspace(0, network.n - 1, N_PREDICTED).astype(int)
         samples = samples.subset(np.unique(positions).tolist())
     n_right = 0

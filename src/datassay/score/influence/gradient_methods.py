@@ -1,7 +1,5 @@
 """Methods that take one gradient per sample and one a query: Gauss–Newton by blocks, and TracIn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -80,7 +78,7 @@ def queries_of(network: TrainedNetwork, queries: Any, name: str = "val") -> Batc
     takes_whole_numbers = isinstance(samples, SampleSet) and takes_integers(
         network.model, samples.x[:1]
     )
-    return batches(queries, network.pass_size, name, integers=takes_whole_numbers)
+    return batches(queries, network.pass_size, name, as_integers=takes_whole_numbers)
 
 
 def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> None:
@@ -101,7 +99,7 @@ def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> No
         check_classes(network.loss, targets, network.n_outputs)
 
 
-def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Prepared], str]:
+def prepare(request: Request, train: Any, queries: Any = None) -> "tuple[list[Prepared], str]":
     """Return a request's networks with what turns gradients into effects, and the method's name."""
     adds = request.method in TAKES_CHECKPOINTS
     run: list[TrainingSegment] = []
@@ -139,7 +137,7 @@ def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Pre
     return prepared, f"gauss_newton by {_curvature_name(request, prepared, reason)}"
 
 
-def _curvature_name(request: Request, prepared: list[Prepared], reason: str) -> str:
+def _curvature_name(request: Request, prepared: "list[Prepared]", reason: str) -> str:
     """Return words for curvature, damping with the reason for it, and temperature."""
     curvature = "blocks" if request.curvature == "auto" else request.curvature
     damping = ""
@@ -254,7 +252,7 @@ def with_curvature(
         network.n,
         penalties(blocks, network.n, is_exact, damping, 0.0 if metrics else decay),
         is_exact=is_exact,
-        spectral=segment is not None,
+        is_spectral=segment is not None,
         dtype=network.dtype,
         metrics=metrics,
         training=training,
@@ -316,7 +314,8 @@ def attribute(
 def towards_queries(
     models: Sequence[Prepared], queries: Batches
 ) -> Iterator[tuple[np.ndarray, list[Directions]]]:
-    """Yield queries' positions and each network's directions, in groups that fit in memory."""
+    """Yield queries' positions and, for each network, their gradients times P, group by group."""
+    # A group of queries fits in memory. Segments of a run depend on each other.
     n_weights = sum(block.size for block in models[0].network.per_sample.blocks)
     segments = [(p.network, p.bases, p.measure, p.time) for p in models if p.time is not None]
     for group, indices in group_batches(queries, max(1, QUERY_VALUES // n_weights // len(models))):

@@ -292,8 +292,9 @@ def influence_steps(sizes: Sizes) -> list[PlanStep]:
     n_partners = min(n, MOST_PARTNERS)
     if _is_left_out(sizes.options, n):
         return []
-    # From features rows are computed, once for the partners and once for all.
-    row_values = 0 if sizes.is_dual else 2 * n * sizes.rows * p
+    row_values = 0
+    if not sizes.is_dual:  # rows are computed from features, once for the partners, once for all
+        row_values = 2 * n * sizes.rows * p
     flops = 2.0 * p * (n * n_partners + row_values)
     work = {sizes.products: flops, "values": PAIR_VALUES * n * n_partners}
     n_bytes = step_bytes(sizes.form)["influence"]

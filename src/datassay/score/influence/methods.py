@@ -259,7 +259,7 @@ def _on_arrays(
     measure = outcome(request.measure, loss, mean_output, targets, is_classification=is_class)
     is_linear = request.response == "first_order"
     streams = [
-        effects_of(ON_ARRAYS[method](problem, **settings), f, measure, first_order=is_linear)
+        effects_of(ON_ARRAYS[method](problem, **settings), f, measure, is_first_order=is_linear)
         for problem, f in zip(problems, outputs, strict=True)
     ]
     values = torch.stack([measure(f) for f in outputs]).mean(0)

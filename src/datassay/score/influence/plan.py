@@ -1,7 +1,5 @@
 """What `influence` would take: blocks, passes, operations, bytes and seconds, before it runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -27,6 +25,7 @@ from datassay.score.influence.block_basis import LARGEST_SIDE
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import QUERY_VALUES
+from datassay.score.influence.linearized.choice import QUERIES, SHARES, choice_samples
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
     trained_network,
@@ -60,6 +59,7 @@ def influence_plan(
     val: Any = None,
     *,
     curvature: str = TrainedWeights.curvature,
+    damping: float | str = TrainedWeights.damping,
     loss: Any = Influence.loss,
     parameters: str | Sequence[str] | None = None,
     top: int | None = Queries.top,
@@ -74,6 +74,7 @@ def influence_plan(
         train: n samples.
         val: m queries; None: the training samples.
         curvature: "auto", "blocks" or "ekfac".
+        damping: a number, or "auto", which is chosen where that can be, and the choice counted.
         loss: of the training.
         parameters: which weights.
         top: samples to keep a query; None: the whole matrix where it fits.
@@ -90,8 +91,8 @@ def influence_plan(
         ModelError: the model cannot be run or differentiated.
 
     Cost: gradients of one batch, and a second for the speed of this machine.
-    Source: the operations of George et al. (2018), EK-FAC, counted; passes are timed. Damping that
-        is chosen takes seconds more, which are not counted.
+    Source: the operations of George et al. (2018), EK-FAC, counted; passes are timed. So is a step
+        of the training that chooses damping; how many it takes is not known before.
     """
     if curvature not in PLANNED:
         raise SettingError(
@@ -112,7 +113,12 @@ def influence_plan(
     batch = next(iter(network.train))
     one_batch = Batches(lambda: iter([batch]), batch[0], len(batch[0]))
     pilot = _Pilot.measure(replace(network, train=one_batch), len(batch[0]), seed)
-    return _assemble(network, pilot, curvature, _Sizes(network.n, m, len(models)), top)
+    n_linear, choice_seconds = (0, 0.0) if damping != "auto" else choice_samples(network, seed)
+    sizes = _Sizes(network.n, m, len(models))
+    plan = _assemble(network, pilot, curvature, sizes, top)
+    if not n_linear:
+        return plan
+    return _with_choice(plan, network, pilot, curvature, n_linear, choice_seconds)
 
 
 class _Sizes(NamedTuple):
@@ -135,7 +141,7 @@ class _Pilot:
     bytes: float  # that a batch holds
 
     @classmethod
-    def measure(cls, network: TrainedNetwork, size: int, seed: int) -> _Pilot:
+    def measure(cls, network: TrainedNetwork, size: int, seed: int) -> "_Pilot":
         """Run the network's one batch, of `size` samples."""
 
         def time_pass(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -203,6 +209,40 @@ def blocks_of(network: TrainedNetwork, is_exact: Callable[[Block], bool]) -> dic
         "n_samples": network.n,
         "free_bytes": available_memory(),
     }
+
+
+def _with_choice(
+    plan: InfluencePlan,
+    network: TrainedNetwork,
+    pilot: _Pilot,
+    curvature: str,
+    n: int,
+    training_seconds: float,
+) -> InfluencePlan:
+    """Return the plan with the choice of damping, for which n samples are linearised."""
+    k = network.n_outputs or 1
+    blocks = network.per_sample.blocks
+    is_exact = exact_rule(curvature, n, blocks)
+    n_curvature_passes = 1 if all(is_exact(block) for block in blocks) else 2
+    n_tried = 2 * len(SHARES)  # dampings, each with two temperatures
+    work = [
+        _count_operations(
+            block, pilot, is_exact(block), n, n_tried * (n + QUERIES), n_tried * n * QUERIES
+        )
+        for block in blocks
+        if block.name in pilot.uses
+    ]
+    jacobian_values = n * k * sum(block.size for block in blocks)
+    vectors = k + n_curvature_passes * pilot.n_vectors  # gradients a sample
+    seconds = training_seconds + seconds_of(add_work(*work))
+    seconds += n * pilot.root_seconds * vectors / pilot.n_vectors
+    _, itemsize, _ = network_bytes(network)
+    return replace(
+        plan,
+        passes=plan.passes + n * (1 + n_curvature_passes + vectors),
+        peak_bytes=max(plan.peak_bytes, 2.0 * itemsize * jacobian_values),
+        seconds=plan.seconds + seconds,
+    )
 
 
 def _count_operations(

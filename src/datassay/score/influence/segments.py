@@ -13,8 +13,6 @@ H̃ = √D H √D, so that, with D and H of the segment's end,
 F = √D (I − exp(−t (H̃ + λ))) (H̃ + λ)⁻¹ √D,  S = √D exp(−t (H̃ + λ)) / √D,  t = Σ lr.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,7 +46,7 @@ class TrainingSegment:
     time: float
     update: Update | None = None
 
-    def of_loss(self, unit: float) -> TrainingSegment:
+    def of_loss(self, unit: float) -> "TrainingSegment":
         """Return the segment for losses `unit` times the training's: t (H + λ) stays the same."""
         update = self.update
         if update is not None and unit != 1:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from datassay.collect.gradients.autograd import evaluate
 from datassay.collect.gradients.batches import (
     Batches,
     outputs_of,
@@ -56,7 +57,7 @@ class TrainedNetwork:
         warnings: what the user should know.
         removed: the samples whose removal is asked about; None: all.
         pass_size: samples a pass.
-        integers: whether it takes arrays of whole numbers.
+        takes_integers: whether it takes arrays of whole numbers.
         n_outputs: k, of classes; None where outputs are values, or the loss is the user's own.
         has_several: whether a sample has several targets, so that "output" names none of them.
         own_loss: loss whose gradients `self_influence` is of; None: `loss`.
@@ -71,7 +72,7 @@ class TrainedNetwork:
     warnings: list[str] = field(default_factory=list)
     removed: Batches | None = None
     pass_size: int = 1
-    integers: bool = False
+    takes_integers: bool = False
     n_outputs: int | None = None
     has_several: bool = False
     own_loss: Objective | None = None
@@ -166,8 +167,8 @@ def trained_network(
     if device is not None:
         copied = copied.to(device)
     selected = chosen_parameters(copied, parameters)
-    integers = isinstance(train, SampleSet) and takes_integers(copied, train.x[:1])
-    samples = batches(train, 2, integers=integers)
+    as_integers = isinstance(train, SampleSet) and takes_integers(copied, train.x[:1])
+    samples = batches(train, 2, as_integers=as_integers)
     _, first_batch = next(iter(samples))
     example = to_model(rows(first_batch, slice(0, 2)), copied)
     task = _known_task(train)
@@ -188,7 +189,7 @@ def trained_network(
         values = _sums
     per_sample = PerSample(copied, selected, example, values, outputs, direct)
     pass_size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
-    samples = batches(train, pass_size, integers=integers)
+    samples = batches(train, pass_size, as_integers=as_integers)
     n = samples.n
     if n is None:
         n = sum(len(ids) for ids, _ in samples)
@@ -196,7 +197,7 @@ def trained_network(
     per_sample.warnings.extend((*notes, *messages))
     return TrainedNetwork(
         copied, per_sample, samples, training_loss, n, progress, per_sample.warnings,
-        pass_size=pass_size, integers=integers, n_outputs=k,
+        pass_size=pass_size, takes_integers=as_integers, n_outputs=k,
         has_several=_has_several(training_loss, copied, example),
     )  # fmt: skip
 
@@ -206,7 +207,7 @@ def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
     if loss.kind.has_one_class or loss.kind.compares == "own":
         return False
     with torch.no_grad():
-        outputs = outputs_of(model, batch)
+        outputs = evaluate(model, batch, outputs_of)
         targets = loss.targets(batch)
     is_class = targets is not None and not targets.is_floating_point() and targets.ndim == 1
     one_hot = loss.kind.compares == "values" and targets is not None and is_one_hot(targets)
@@ -249,7 +250,7 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
     if loss.kind.compares == "own":
         return None
     with torch.no_grad():
-        outputs = outputs_of(model, batch)
+        outputs = evaluate(model, batch, outputs_of)
         targets = loss.targets(batch)
     if not loss.kind.has_one_class:  # squared error may be of classes
         is_label = targets is not None and targets.ndim == 1 and not targets.is_floating_point()

@@ -138,6 +138,7 @@ def check_memory(draws: int, n: int) -> None:
 
 
 def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int) -> None:
+    """Raise for fractions and draws that leave too few samples, or draw one only once."""
     require(shares, "fractions", "hold at least one fraction", "none")
     for share, size in zip(shares, sizes, strict=True):
         if not (0 < share < 1 and 2 <= size < n):

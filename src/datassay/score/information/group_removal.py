@@ -71,7 +71,8 @@ def group_removals(
         n, b, p = training.basis.rows.shape
         n_removed = size * b
         c = training.residual.shape[2]
-        # Of one group: its rows and their changes, b x b products by each shift, iterates.
+        # Of one group: its rows and their changes, 150 by each pair of its rows over all shifts,
+        # iterates.
         values = n_removed * p * (3 + 2 * c) + 150 * n_removed**2 + n * b * (1 + 3 * c)
         chunk = max(1, CHUNK_VALUES // values)
         if way is _refit:
@@ -172,21 +173,22 @@ def _iterate(
 def _refit(
     training: TrainingRun, run: Dynamics, members: Int[Tensor, "1 size"]
 ) -> Float[Tensor, "p 1 c"]:
-    """Return weights without one group, decomposing the other samples' smaller side."""
+    """Return the weights after the run on all samples but one group, from an eigendecomposition."""
+    # That of the rest's kernel or of its second moments, whichever is smaller.
     basis = training.basis
     n, b, p = basis.rows.shape
     size = members.shape[1]
     is_kept = torch.ones(n, dtype=torch.bool)
     is_kept[members[0]] = False
     kept_idx = is_kept.nonzero()[:, 0]
-    target = training.residual[is_kept].flatten(0, 1)
+    residual = training.residual[is_kept].flatten(0, 1)
     rows = None
-    if len(target) <= p:
+    if len(residual) <= p:  # the kernel
         rows = basis.rows_of(kept_idx).flatten(0, 1)
         system = (rows * basis.metric) @ rows.T
-    else:
+        target = residual
+    else:  # second moments, a panel of rows at a time
         system = torch.zeros(p, p, dtype=torch.float64)
-        residual = target
         target = residual.new_zeros(p, residual.shape[1])
         for panel in panels(len(kept_idx), b * p):
             panel_rows = basis.rows_of(kept_idx[panel]).flatten(0, 1)

@@ -119,7 +119,7 @@ def marginal_information(
             query_rows = rows[torch.from_numpy(fresh_idx)].flatten(0, 1)
         queries = query_rows.reshape(-1, b, rows.shape[2])
     training = training_run(_select(lin, rows, train_idx), **run)
-    w_without, w = _retrain(training, rows[torch.from_numpy(train_idx)])
+    w_without, w = _fit_weights(training, rows[torch.from_numpy(train_idx)])
     m, k = _scale(w[None], queries, sigma).shape[1:]
     shifts = torch.empty(len(train_idx), len(fresh_idx), m, k, dtype=torch.float64)
     for j, i in enumerate(fresh_idx):
@@ -127,13 +127,15 @@ def marginal_information(
         lin_j = _select(lin, rows, idx)
         run_j = TrainingRun(_stable_basis(lin_j, training.run), lin_j.residual, training.run, "sum")
         # All but the last sample, whose removal is the run on S again.
-        replaced, _ = _retrain(run_j, rows[torch.from_numpy(idx)])
+        replaced, _ = _fit_weights(run_j, rows[torch.from_numpy(idx)])
         shifts[:, j] = _scale(replaced[:-1] - w, queries, sigma)
         progress("another sample in place of each", j + 1, len(fresh_idx))
-    information, error = _estimate_divergence(shifts, draws, seed)
+    # KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)) of shifts u, mean over m, by each draw.
+    noise = torch.from_numpy(np.random.default_rng(seed).standard_normal((draws, shifts.shape[3])))
+    estimates = torch.stack([_draw_divergences(u.transpose(0, 1), noise) for u in shifts])
     return MarginalInformation(
-        information=information,
-        standard_error=error,
+        information=estimates.mean(1).numpy(),
+        standard_error=(estimates.std(1) / math.sqrt(draws)).numpy(),
         replaced=shifts.square().sum(3).mean((1, 2)).numpy() / 2,
         left_out=_scale(w_without - w, queries, sigma).square().sum(2).mean(1).numpy() / 2,
         ids=lin.ids[train_idx],
@@ -182,10 +184,10 @@ def _stable_basis(lin: Linearization, run: Dynamics) -> Eigenbasis:
     return basis
 
 
-def _retrain(
+def _fit_weights(
     training: TrainingRun, rows: Float[Tensor, "n b p"]
 ) -> tuple[Float[Tensor, "n p c"], Float[Tensor, "p c"]]:
-    """Return the weights without each sample, and with all, over the columns of `rows`."""
+    """Return trained weights in coordinates of `rows`: without each sample, and with all."""
     basis = training.basis
     axes = weight_axes(basis, rows.flatten(0, 1))
     in_range = basis.eigenvalues > 0
@@ -202,15 +204,6 @@ def _scale(
     if queries is None:
         return change.flatten(1)[:, None] / sigma
     return torch.einsum("mbp,npc->nmbc", queries, change).flatten(2) / sigma
-
-
-def _estimate_divergence(
-    shifts: Float[Tensor, "n q m k"], draws: int, seed: int
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Return KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)) of shifts u, mean over m, and its standard error."""
-    noise = torch.from_numpy(np.random.default_rng(seed).standard_normal((draws, shifts.shape[3])))
-    estimates = torch.stack([_draw_divergences(u.transpose(0, 1), noise) for u in shifts])
-    return estimates.mean(1).numpy(), (estimates.std(1) / math.sqrt(draws)).numpy()
 
 
 def _draw_divergences(

@@ -91,12 +91,10 @@ class GaussianNoise:
         return (directions @ changes).square().sum(0)
 
 
-def gaussian_noise(
-    covariance: Float[Tensor, "p p"], null_fraction: float = NULL_FRACTION
-) -> GaussianNoise:
+def gaussian_noise(covariance: Float[Tensor, "p p"]) -> GaussianNoise:
     """Return the Gaussian of a covariance, whose null directions are left out."""
     eigenvalues, directions = torch.linalg.eigh(covariance)
-    threshold = null_fraction * float(eigenvalues[-1])
+    threshold = NULL_FRACTION * float(eigenvalues[-1])
     if not threshold > 0:
         raise SettingError(
             "the smoothing covariance must not be 0, or every change would inform without limit; "
@@ -169,7 +167,7 @@ def steady_state_information(
 ) -> tuple[Float[np.ndarray, " n"], SteadyState]:
     """Return ½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD, and that noise."""
     # Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
-    noises = steady_state_noise(training, batch_size)
+    noises = [gaussian_noise(sigma) for sigma in _steady_state(training, batch_size)]
     information: list[Any] = []
     squared_inside: list[Any] = []
     squared_lengths = []
@@ -190,11 +188,6 @@ def steady_state_information(
         threshold=tuple(noise.threshold for noise in noises),
     )
     return torch.cat(information).numpy(), state
-
-
-def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianNoise]:
-    """Return SGD's steady state around the trained weights, one Gaussian per column of outputs."""
-    return [gaussian_noise(sigma) for sigma in _steady_state(training, batch_size)]
 
 
 def _steady_state(training: TrainingRun, batch_size: int) -> list[Float[Tensor, "p p"]]:

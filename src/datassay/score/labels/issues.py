@@ -28,9 +28,10 @@ class LabelIssues(Tabular):
         suggested_label: [n]; class index (int64): the likeliest class, of those worth a look the
             likeliest other. Several labels: [n, k], 0 or 1. Regression: the held-out output, target
             unit ([n, k] for several targets), on the scale on which the target is judged, within
-            the range of targets that are not suspected; the given one in rows of `cells`.
-        is_issue: [n] bool: probably wrong: the longest list, the most suspect first, of which 94 %
-            are wrong as the fits have it; of targets probability > 1/2. None below FEWEST samples.
+            the range of targets that are not suspected; the given one in rows of `cells`, and in
+            those of `unit_factors` the given one divided by the factor.
+        is_issue: [n] bool: probably wrong: of classes probability > 0.8, of targets > 1/2. None
+            below FEWEST samples.
         worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
             noise cannot be told from hard samples; of targets those that deviate almost as far.
         share_wrong: of wrong labels, at least (what noise alone explains) and at most (all that
@@ -62,6 +63,9 @@ class LabelIssues(Tabular):
         is_predicted: whether held-out outputs tell the labels better than the classes' shares do;
             else no label is flagged, and `share_wrong` begins at 0.
         sources: of the labels, by the column of which some err far more often; None: none do.
+        cells: position → what looks wrong in the inputs, in words, of rows worth a look.
+        unit_factors: position → factor by which a suspected target is too large, as of a unit:
+            about 10 or 1/10 for all of them, say; empty where suspects share none.
         one_way: of two classes, (true, given, share of the class, labels): so many of a class may
             be given as the other, or else hard to tell from it; None: nothing says so.
     """
@@ -70,12 +74,12 @@ class LabelIssues(Tabular):
         "the given label", joint="", values=lambda issues: issues._as_given(issues.given_label)
     )
     suggested_label: Shaped[np.ndarray, "n ..."] = column(
-        "the likeliest label, of one worth a look the next; of a target what a fit expects",
+        "the likeliest label, of one worth a look the next; of a target what a fit expects, or "
+        "the target without the factor by which many are wrong",
         values=lambda issues: issues._as_given(issues.suggested_label),
     )
     is_issue: Bool[np.ndarray, " n"] = column(
-        "whether the label is probably wrong: of the most suspect as many as are to 94 % wrong by "
-        "the fits"
+        "whether the label is probably wrong: of classes a probability above 0.8, of targets 1/2"
     )
     worth_a_look: Bool[np.ndarray, " n"] = column(
         "whether the label is probably wrong, or may well be: what to review"
@@ -110,6 +114,7 @@ class LabelIssues(Tabular):
     sources: LabelSources | None = None
     one_way: tuple[int, int, float, float] | None = None
     cells: Mapping[int, str] = field(default_factory=dict)
+    unit_factors: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def known_probability(self) -> Float[np.ndarray, " n"]:

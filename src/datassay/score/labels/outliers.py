@@ -321,21 +321,22 @@ def _probability(
     """
     mirrored = StudentT(DEGREES[2]).log_prob(opposite)
     log_anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
+    # all_right, some_wrong: the log-likelihoods if no target is wrong, and if some are.
     all_right, *_ = _best_mixture(z, log_anywhere, stray, 0.0)
     if extent.median() <= 1:  # a wrong target would not stand out
         return torch.zeros_like(z), all_right, 0.0
     # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
     all_may = torch.ones_like(stray)
     some_wrong, p_anywhere, log_density, t = _best_mixture(z, log_anywhere, all_may, FIRST_SHARE)
-    p_wrong, largest = of_unit(t, log_density)
+    p_wrong, largest_share = of_unit(t, log_density)
     p_either = p_wrong + p_anywhere - p_wrong * p_anywhere
     p_wrong = torch.where(p_wrong > 0.5, p_either, p_wrong)
     is_open = p_wrong <= LEAST_OF_UNIT
     inputs = (z[is_open], log_anywhere[is_open], stray[is_open])
     p_stray = _stray_probability(*inputs, is_bent=is_bent)
     p_wrong[is_open] = p_wrong[is_open].clamp_max(0.5).maximum(p_stray)
-    likelihood = some_wrong if some_wrong - all_right > PARAMETERS else all_right
-    return p_wrong, likelihood, largest
+    log_likelihood = some_wrong if some_wrong - all_right > PARAMETERS else all_right
+    return p_wrong, log_likelihood, largest_share
 
 
 def _stray_probability(
@@ -355,7 +356,7 @@ def _best_mixture(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], may_be_wrong: Bool[Tensor, " n"],
     share: float,
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
-    """Return what `_mixture` does, with the likeliest degrees of freedom."""
+    """Return the likeliest of `_mixture`'s fits over degrees of freedom."""
     fits = (_mixture(z, log_anywhere, nu, share, may_be_wrong) for nu in DEGREES)
     return max(fits, key=lambda fit: fit[0])
 
@@ -364,13 +365,13 @@ def _mixture(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], nu: float, share: float,
     may_be_wrong: Bool[Tensor, " n"],
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
-    """Return the log-likelihood, P(wrong) and log density, [n], and right targets' t around 0.
+    """Return the log-log_likelihood, P(wrong) and log density, [n], and right targets' t around 0.
 
     By EM for the t's scale and the share of wrong targets, whose log density is `log_anywhere`.
     """
     scale = 1.0
     p_wrong = torch.zeros_like(z)
-    likelihood = -torch.inf
+    log_likelihood = -torch.inf
     t_scale = scale  # the one of the last densities
     log_density = p_wrong
     floor = torch.finfo(torch.float64).eps
@@ -384,8 +385,8 @@ def _mixture(
         log_share = log(share) if share else -torch.inf
         joint = torch.stack([log_t + log(1 - share), log_anywhere + log_share])
         log_density = torch.logsumexp(joint, 0)
-        before = likelihood
-        likelihood = float(torch.where(may_be_wrong, log_density, joint[0]).sum())
+        earlier = log_likelihood
+        log_likelihood = float(torch.where(may_be_wrong, log_density, joint[0]).sum())
         p_wrong = (joint[1] - log_density).exp()
         p_right = 1 - p_wrong * may_be_wrong
         weight = p_right * (nu + 1) / (nu + scaled_squares)
@@ -393,6 +394,6 @@ def _mixture(
         scale = max(floor, variance**0.5)
         if share:
             share = min(0.49, float(1 - p_right.mean()))
-        if likelihood - before < 1e-9 * abs(likelihood):
+        if log_likelihood - earlier < 1e-9 * abs(log_likelihood):
             break
-    return likelihood, p_wrong, log_density, StudentT(nu, 0.0, t_scale)
+    return log_likelihood, p_wrong, log_density, StudentT(nu, 0.0, t_scale)

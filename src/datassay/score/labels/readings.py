@@ -1,13 +1,8 @@
 """Weights of the explanations of the given labels, and what they say together.
 
 Labels that held-out outputs contradict equally often everywhere may be wrong, or samples may be
-equally hard everywhere: no likelihood tells the two apart. Explanations are therefore weighed by
-
-    log L + log prior,   prior ∝ exp(−CRISP Σ_i H(p_i) − RARE n s min(s, MUCH)),
-
-H(p_i) the entropy of the true class under the explanation, s the share of wrong labels. At equal
-likelihood an explanation weighs most by which inputs tell the classes apart and few labels are
-wrong. The explanations:
+equally hard everywhere: no likelihood tells the two apart. Explanations are therefore all kept,
+each weighed by its likelihood less the price of its parameters, and their mean is what counts:
 - hardness, by two calibrations: one scale for all classes, and one linear map between them, since
   classes that look alike are confused as if labels were given wrongly;
 - noise of several forms and rates;
@@ -31,11 +26,9 @@ from datassay.score.labels.likelihood import (
     uniform_transition,
 )
 
-# Weights of the prior, chosen on one half of 206 drawn sets; the other half has the same figures.
-CRISP, RARE, MUCH = 0.13, 1.5, 0.2
-# With two classes, noise of one shows by itself: probabilities of its label then end short of 1.
-# Where that explains labels SEEN nats better than one rate and no noise do, MUCH is smaller.
-SEEN, MUCH_IF_SEEN = 4.0, 0.1
+# With two classes, noise of one shows by itself: probabilities of its label then end short of 1. It
+# is seen where that explains labels so many nats better than one rate and no noise do.
+SEEN = 4.0
 # Nats by which held-out outputs must explain the labels better than the classes' shares, or no
 # label is suspected: of 80 sets of labels drawn by lot none gained more than 6, while 37 % wrong
 # labels can leave 10. Of few samples there is less to gain: then this part of it.
@@ -103,39 +96,31 @@ def weigh_readings(
         starts = [uniform_transition(k, rate) for rate in rates]
         # "none" keeps T as it starts, at each of the rates.
         uniform_fits += [fit_noise(outputs, labels, "none", start, trusted) for start in starts]
-    fits = [*uniform_fits, *(fit for fit in noisy_fits if fit.form != "one rate")]
     none_wrong = torch.zeros(n, dtype=torch.float64)
     # One entry per explanation, the fit without noise first, which log weights are relative to.
     log_weights = [0.0]
     p_wrong = [none_wrong]
-    noiseless_entropy = _sum_entropy(noiseless_fit.log_p[is_open])
 
-    def add_explanation(gain: float, log_p: Tensor, p: Tensor, limit: float = MUCH) -> None:
-        """Append an explanation: its gain in log likelihood, log p, P(label is wrong), and MUCH."""
-        gain += CRISP * (noiseless_entropy - _sum_entropy(log_p[is_open]))
-        p_open = p[is_open]
-        price = RARE * float(p_open.sum()) * min(float(p_open.mean()), limit)
-        log_weights.append(gain - price)
-        p_wrong.append(p)
+    def add_fit(fit: NoiseFit, price: float) -> None:
+        log_weights.append(fit.log_likelihood - noiseless_fit.log_likelihood - price)
+        p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
+        p_wrong.append(p.clamp_min(0.0))
 
     if 2 < k <= MOST_INTERCEPTS:
-        gain, log_p = _map_classes(outputs, labels, noiseless_fit)
-        add_explanation(gain - MAP_COST * k**2 * (k - 1), log_p, none_wrong)
+        map_gain, _ = _map_classes(outputs, labels, noiseless_fit)
+        log_weights.append(map_gain - MAP_COST * k**2 * (k - 1))
+        p_wrong.append(none_wrong)
     n_noiseless = len(log_weights)
-    for number, fit in enumerate(fits):
-        p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
-        gain = fit.log_likelihood - noiseless_fit.log_likelihood - fit.cost
-        if number < len(uniform_fits):  # the rates share the prior of one explanation
-            gain -= log(len(uniform_fits))
-        limit = MUCH
-        if is_seen(fit, noiseless_fit, uniform_fits):
-            limit = MUCH_IF_SEEN
-        add_explanation(gain, fit.log_p, p.clamp_min(0.0), limit)
+    for fit in uniform_fits:  # the rates share the prior of one explanation
+        add_fit(fit, log(len(uniform_fits)))
+    for fit in noisy_fits:
+        if fit.form != "one rate":
+            add_fit(fit, fit.cost)
     for output in outputs if 1 < len(outputs) and n <= MOST_SAMPLES else ():
         estimator_fit = fit_noise([output], labels, "one rate", trusted=trusted)
         gain, p = _vary_rate(estimator_fit.log_p.exp(), noiseless_fit.log_p.exp(), labels, trusted)
-        gain -= noiseless_fit.log_likelihood + log(len(outputs))
-        add_explanation(gain, estimator_fit.log_p, p)
+        log_weights.append(gain - noiseless_fit.log_likelihood - log(len(outputs)))
+        p_wrong.append(p)
     weight = torch.softmax(torch.tensor(log_weights, dtype=torch.float64), 0)
     p_wrong_by_fit = torch.stack(p_wrong)
     least_share = _bound_share(weight, p_wrong_by_fit[:, is_open].mean(1))
@@ -177,11 +162,6 @@ def read_one_way(
             n_wrong = float(p_wrong[labels != true_class].sum())
             return true_class, 1 - true_class, float(wrong_rates.max()), n_wrong
     return None
-
-
-def _sum_entropy(log_p: Float[Tensor, "n k"]) -> float:
-    """Return the entropy of the classes, in nats, summed over samples."""
-    return -float((log_p.exp() * log_p).sum())
 
 
 def _vary_rate(

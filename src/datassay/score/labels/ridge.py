@@ -1,7 +1,5 @@
 """The ridge fit that labels are judged by: its penalty, and each sample's held-out outputs."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -77,7 +75,7 @@ class RidgeFit:
         residual = _leave_out(self.basis, target, shifts, progress, step, self.blocks)[0]
         return targets - residual.flatten(1)
 
-    def refit(self, targets: Float[Tensor, "n k"], factors: Sequence[float]) -> RidgeFit:
+    def refit(self, targets: Float[Tensor, "n k"], factors: Sequence[float]) -> "RidgeFit":
         """Fit other targets under the best of `factors` times the penalty; with groups, by it."""
         if self.blocks is not None:
             return replace(self, held_out=self.held_out_of(targets, silent))
@@ -242,6 +240,8 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
         work["thin"] = n_fits * n * b * p * (b + columns)
         detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
     else:
-        work |= {"eigen": EIGEN_WORK * n**3 * (b > 1), "thin": n_fits * n * n * columns * b}
+        if b > 1:  # else the kernel is decomposed already
+            work["eigen"] = EIGEN_WORK * n**3
+        work["thin"] = n_fits * n * n * columns * b
         detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
     return [PlanStep("label issues", detail, n_bytes, work)]

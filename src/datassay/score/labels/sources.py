@@ -109,15 +109,11 @@ def source_columns(samples: SampleSet) -> dict[str, Shaped[np.ndarray, " n"]]:
         if pa.types.is_nested(column.type) or len(column.unique()) > MOST_VALUES:
             continue
         values = column.to_pylist()
-        if all(value is None or float(value).is_integer() for value in values if _is_float(value)):
+        if all(value.is_integer() for value in values if isinstance(value, float)):
             columns[name] = np.array([
                 "missing" if v is None else str(v).removesuffix(" 00:00:00") for v in values
             ])
     return {name: words for name, words in columns.items() if len(np.unique(words)) > 1}
-
-
-def _is_float(value: object) -> bool:
-    return isinstance(value, float)
 
 
 def checked_sources(

@@ -5,8 +5,6 @@ In both, weights moved by training are coordinates W with ‖Δw‖² = Σ_p met
 (rows · metric) W on the training rows and by val_rows W on the validation rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -177,7 +175,7 @@ class Eigenbasis:
     engine: Engine = IN_PROCESS
 
     @property
-    def sent(self) -> Eigenbasis:
+    def sent(self) -> "Eigenbasis":
         """The basis as sent to workers: without the validation rows."""
         return replace(self, val=None)
 
@@ -310,7 +308,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
         val = None
         if val_kernel is not None:
             val = (val_kernel @ vectors).reshape(-1, b, len(vectors))
-        return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
+        return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, complete=True)
     assert lin.features is not None
     products = lin.form.products.precision
     memory = lin.form.products.memory

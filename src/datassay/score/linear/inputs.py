@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
-from torch import Tensor
 
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.form import Form
@@ -44,7 +43,10 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
     n_centres = min(CENTRES, len(train))
     kernels = Nystroem(gamma=1 / squared_width, n_components=n_centres, random_state=seed)
     kernels.fit(scaled[0])
-    features = [_join_features(x, kernels) for x in scaled]
+    features = []  # of each set: x / √d, its kernels, 1
+    for x in scaled:
+        columns = [x / x.shape[1] ** 0.5, kernels.transform(x), np.ones((len(x), 1))]
+        features.append(torch.from_numpy(np.hstack(columns)))
     k = train.n_classes or train.y.reshape(len(train), -1).shape[1]
     targets = [network_targets(samples, k) for samples in sets]
     n_bytes = features[0].numel() * 8.0
@@ -89,9 +91,3 @@ def flatten_inputs(
         )
     sets = drop_none(train, val)
     return sets, [samples.x.reshape(len(samples), -1).astype(np.float64) for samples in sets]
-
-
-def _join_features(x: Float[np.ndarray, "n d"], kernels: Nystroem) -> Float[Tensor, "n p"]:
-    """Return the features of scaled inputs: x / √d, their kernels, 1."""
-    columns = [x / x.shape[1] ** 0.5, kernels.transform(x), np.ones((len(x), 1))]
-    return torch.from_numpy(np.hstack(columns))

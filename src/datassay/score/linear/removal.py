@@ -191,9 +191,9 @@ def sum_resolvents(
 
 
 def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Float[Tensor, "p q2"]:
-    """Return real columns K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v)."""
-    poles = terms.shifts + eigenvalues[:, None]  # [p, q]
-    # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes stay fixed.
+    """Return real K, by which T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v)."""
+    poles = terms.shifts + eigenvalues[:, None]  # ℓ + shift_q, [p, q]
+    # Both are 0 only in the minimum-norm fit, which leaves weights of eigenvalue 0 unchanged.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
     return torch.cat([kernel.real, -kernel.imag], 1)
 

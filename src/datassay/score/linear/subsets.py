@@ -15,11 +15,11 @@ HELD = 0.95  # share of the fit's degrees of freedom that the modes hold, if MOS
 
 @result
 class Modes:
-    """Samples in the kernel's leading modes.
+    """The coordinates of samples in the kernel's r leading modes.
 
     Attributes:
-        a: the training samples, [n, r].
-        val: the validation samples, [m, r].
+        a: of the training samples, [n, r].
+        val: of the validation samples, [m, r].
         penalty: λ, with what all other modes add to the diagonal of the kernel.
         share: of the fit's degrees of freedom that these modes hold.
     """
@@ -112,7 +112,7 @@ class SubsetFits:
 
 
 def read_modes(fit: RidgeFit) -> Modes:
-    """Return the samples in the modes that hold HELD of a fit's degrees of freedom."""
+    """Return the samples' coordinates in as many modes as hold HELD of the degrees of freedom."""
     basis = fit.basis
     idx = basis.eigenvalues.argsort(descending=True)
     eigenvalues = basis.eigenvalues[idx]

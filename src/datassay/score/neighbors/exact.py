@@ -1,7 +1,5 @@
 """The nearest of some rows among all rows, exact or approximate; all rows differ."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -25,7 +23,7 @@ WIDTHS = (64, 128, 256, 512)
 
 def nearest_approximate(
     x: Float[Tensor, "n d"], k: int, probes: int | None = None, *, has_graph: bool = True
-) -> tuple[Nearest, float] | None:
+) -> "tuple[Nearest, float] | None":
     """Find the k nearest by an inverted file or, where that finds too few, a graph; and the recall.
 
     Args:
@@ -47,7 +45,9 @@ def nearest_approximate(
     index = _inverted_file(rows, probes or PROBES)
     recall = math.nan
     if probes is None and k > 1:
-        sampled = np.random.default_rng(0).choice(len(x), min(len(x), RECALL_QUERIES), False)
+        sampled = np.random.default_rng(0).choice(
+            len(x), min(len(x), RECALL_QUERIES), replace=False
+        )
         queries = torch.from_numpy(sampled)
         exact = nearest_exact(x, queries, k)
         recall = _recall(_search(index, rows, x, queries, k), exact)
@@ -92,13 +92,13 @@ def _build_graph(rows: np.ndarray):
 
 def _search(
     index, rows: np.ndarray, x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int
-) -> Nearest:
+) -> "Nearest":
     """Return the k nearest of an index's candidates, ranked by differences in float64."""
     nearest = torch.from_numpy(index.search(rows[queries.numpy()], min(len(x), k + 2))[1])
     return rank_candidates(x, queries, _complete(nearest, queries, len(x)), k)
 
 
-def _recall(nearest: Nearest, exact: Nearest) -> float:
+def _recall(nearest: "Nearest", exact: "Nearest") -> float:
     """Return the share of the exact nearest, without the row itself, that are as near as these."""
     hits = (nearest.squared <= exact.squared[:, -1:]).sum(1) - 1
     return float(hits.sum()) / (len(hits) * (exact.squared.shape[1] - 1))
@@ -118,6 +118,7 @@ def _complete(nearest: Tensor, queries: Int[Tensor, " q"], n: int) -> Tensor:
 
 
 def _import_faiss():
+    """Return the module; raise SettingError if it is not installed."""
     try:
         import faiss
     except ImportError:
@@ -231,10 +232,9 @@ def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
 
     tree = NearestNeighbors(n_neighbors=c, algorithm="kd_tree", n_jobs=n_jobs).fit(x.numpy())
     distance, index = tree.kneighbors(x[queries].numpy())
+    bound = np.full(len(queries), np.inf)
     if c < n:
         bound = distance[:, -1] ** 2 * (1 - SLACK)
-    else:
-        bound = np.full(len(queries), np.inf)
     return NeighborCandidates(torch.from_numpy(index), torch.from_numpy(bound))
 
 
@@ -322,6 +322,7 @@ class _Products:
 
     def _minima(self) -> Tensor:
         """Return the smallest product of each row with each group, [rows, n_groups]."""
+        # Products of two rows are the same either way: a tile serves its rows and its columns.
         side = self.group * max(1, TILE // self.group)
         minima = self.rows.new_empty(len(self.rows), self.n_groups)
         tiles = torch.arange(len(self.rows)).split(side)

@@ -91,7 +91,8 @@ def _warn_of_units(features: Shaped[np.ndarray, "n ..."]) -> None:
 def neighbor_variance(
     index: Int[np.ndarray, "n k"], y: Shaped[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, " n"]:
-    """Return the variance of the (one-hot) target among each sample's k known neighbours."""
+    """Return the variance of the targets among each sample's k neighbours, classes one-hot."""
+    # Whole numbers, booleans and strings are classes.
     if y.ndim == 1 and y.dtype.kind in "biuU":
         return _class_variance(index, np.unique(y, return_inverse=True)[1])
     return _target_variance(index, y.reshape(len(y), -1).astype(np.float64))

@@ -106,10 +106,9 @@ def shuffled_labels(
     losses = []
     variances = []
     kurtosis = float("nan")
-    for draw in range(SHUFFLES + 1):
-        is_given = draw == 0  # the labels as given; then shuffled ones
-        order = torch.as_tensor(np.arange(n) if is_given else rng.permutation(n))
-        targets = geometry.targets[order]
+    orders = [np.arange(n), *(rng.permutation(n) for _ in range(SHUFFLES))]  # as given first
+    for draw, order in enumerate(orders):
+        targets = geometry.targets[torch.as_tensor(order)]
         weights = fit_convex(geometry.features, targets, geometry.loss, ridge).weights[0]
         outputs = geometry.features.outputs(weights)
         fit = OutputGeometry(geometry.features, outputs, targets, geometry.loss, weights)
@@ -117,13 +116,13 @@ def shuffled_labels(
         pairs = geometry_influence(fit, np.arange(n), ridge, damping)
         try:
             variances.append(influence_variance(pairs))
-            if is_given:
+            if draw == 0:
                 kurtosis = pair_moments(pairs).kurtosis
         except DataError:  # influence does not differ between pairs
-            if is_given:
+            if draw == 0:
                 return None
-        progress("shuffle the labels", draw + 1, SHUFFLES + 1)
-    n_as_low = 1 + int(np.sum(np.array(losses[1:]) <= losses[0]))
+        progress("shuffle the labels", draw + 1, len(orders))
+    n_as_low = int(np.sum(np.array(losses) <= losses[0]))  # that as given among them
     variance_share = float("nan")
     if len(variances) > 1:
         variance_share = variances[0] / float(np.mean(variances[1:]))

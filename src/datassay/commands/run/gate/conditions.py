@@ -48,11 +48,15 @@ class Outcome:
         condition: as it was given.
         status: PASSED, FAILED or INCONCLUSIVE.
         sentence: what there is of the fault, and why that is inconclusive.
+        counted: how much there is of it, in words; empty where it was not looked for.
+        name: of the fault.
     """
 
     condition: str
     status: str
     sentence: str
+    counted: str = ""
+    name: str = ""
 
 
 def read_condition(words: str) -> Condition:
@@ -67,7 +71,8 @@ def read_condition(words: str) -> Condition:
     limit = Fraction(number or 0) / (100 if percent else 1)
     if percent and limit > 1:
         raise SettingError(f"fail_on must have a share of at most 100 %; got {words!r}.")
-    return Condition(words.strip(), name, limit, bool(percent), sign == ">=")
+    is_share = bool(percent)
+    return Condition(words.strip(), name, limit, is_share, fails_at_limit=sign == ">=")
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
@@ -129,11 +134,13 @@ def _judge_one(
     if high is not None and not is_above(high, limit):
         status = PASSED
     examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
-    sentence = f"{_count_words(low, high, quantity)}{note}{text_if(examples, f' ({examples})')}"
+    counted = f"{_count_words(low, high, quantity)}{note}"
+    sentence = f"{counted}{text_if(examples, f' ({examples})')}"
     why = ""
     if low != high:
         why = quantity["why"].rstrip(".")
-    return Outcome(condition.words, status, f"{sentence}{text_if(why, f': {why}')}.")
+    sentence = f"{sentence}{text_if(why, f': {why}')}."
+    return Outcome(condition.words, status, sentence, counted, condition.name)
 
 
 def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:
@@ -179,7 +186,8 @@ def _digest(summary: Mapping[str, Any]) -> str:
 
 
 def _is_named(quantity: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
-    """Return whether all that was found is named, by more than the numbers of rows."""
+    """Return whether every fault found has a name that stays if rows are added or removed."""
+    # Numbers of rows do not stay, but where the user named a column of ids.
     names = quantity["names"]
     inputs = (summary.get("origin") or {}).get("inputs", {})
     is_stable = inputs.get("ids") is not None or all(isinstance(name, str) for name in names)

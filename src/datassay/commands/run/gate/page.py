@@ -7,6 +7,9 @@ from datassay.commands.run import page as run_page
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gate.conditions import FAILED, INCONCLUSIVE, PASSED
 from datassay.commands.run.gate.formats import junit_xml
+from datassay.commands.run.typed import Typed
+from datassay.optional import text_if
+from datassay.report.advice import Advice
 from datassay.report.page import Page, Row, Section, Table
 from datassay.store.outputs import Part
 
@@ -24,10 +27,26 @@ def page(findings: Findings) -> Page:
     files = {**run.files, JUNIT: FILES[JUNIT]}
     by_status = {status: [] for status in (FAILED, INCONCLUSIVE, PASSED)}
     for outcome in findings.outcomes:
-        by_status[outcome.status] += [outcome.condition]
-    sentences = (f"{status.capitalize()}: {', '.join(c)}." for status, c in by_status.items() if c)
+        is_told = outcome.status == FAILED and outcome.counted
+        by_status[outcome.status] += [
+            outcome.condition + text_if(is_told, f" ({outcome.counted})"),
+        ]
+    sentences = (f"{status.capitalize()}: {'; '.join(c)}." for status, c in by_status.items() if c)
     head = {"brand": "datassay check · does the data pass", "verdict": " ".join(sentences)}
-    return replace(run, **head, lead=run.verdict, opening=(section, *run.opening), files=files)
+    advice = (*run.advice, *_remedies(findings))
+    opening = (section, *run.opening)
+    return replace(run, **head, lead=run.verdict, opening=opening, advice=advice, files=files)
+
+
+def _remedies(findings: Findings) -> list[Advice]:
+    """Return cards for failed conditions that a run has none for: copies are removed."""
+    failed = {outcome.name: outcome for outcome in findings.outcomes if outcome.status == FAILED}
+    outcome = failed.get("duplicates")
+    if outcome is None:
+        return []
+    text = f"{outcome.sentence} The command keeps the first of each group, and names the others."
+    command = Typed(findings).apply("--drop-copies")
+    return [Advice("duplicates", "act", "Remove the duplicates", text, command=command)]
 
 
 def files(findings: Findings, page: Page) -> dict[str, Part]:

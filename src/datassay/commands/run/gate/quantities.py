@@ -105,7 +105,7 @@ def _exact(faulty: Iterable[Any]) -> tuple[int, int, tuple[Any, ...]]:
 
 
 def _count_issues(issues: DataIssues, *kinds: str) -> list[tuple[int, bool]]:
-    """Return the count of each issue of these kinds, and whether it may be so by chance."""
+    """Return the count of each issue of these kinds, and whether it may be no fault."""
     return [(i.count, i.severity != "act") for i in issues.issues if i.kind in kinds]
 
 
@@ -158,7 +158,7 @@ def _with_chance(
 def _count_conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
     counts = _count_issues(issues, "equal rows, different labels", "equal rows, different targets")
     high = sum(n for n, _ in counts)
-    low = sum(n for n, by_chance in counts if not by_chance)
+    low = sum(n for n, may_be_right in counts if not may_be_right)
     why = text_if(low != high, "equal rows may differ in what was not recorded")
     return Quantity("rows", len(train), low, high, why=why)
 

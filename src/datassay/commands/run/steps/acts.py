@@ -152,8 +152,12 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         if LEAST_NEW <= len(new_rows) < len(val):
             lin = lin.judged_on(new_rows)
             val = val.subset(new_rows)
-        fields = train, val, lin, issues, information, _penalty(lin, issues), None
-        return [Part(*fields, learner(train, 0), copies=copies)]
+        return [
+            Part(
+                train, val, lin, issues, information, penalty=_penalty(lin, issues), noise=None,
+                learner=learner(train, 0), copies=copies,
+            )
+        ]  # fmt: skip
     noise = None
     if noise_models:
         noise = noise_models[0].transition
@@ -189,6 +193,7 @@ def _name_wanted(fold: Part, issues: DataIssues, settings: RunSettings) -> str:
     try:
         closed = screen(fold.lin, fold.train, fold.penalty, fold.yardstick, settings.seed)
         order = np.argsort(issues.ids)
+        # Where the fold's samples are in the run's.
         rows = order[np.searchsorted(issues.ids, fold.train.ids, sorter=order)]
         weak, _ = told_groups(fold.train, fold.issues.held_out, issues.telling.take(rows))
         group = most_wanted(closed, fold.train, settings.seed, weak)

@@ -154,6 +154,22 @@ def before_after(
         gain=gain,
         why_none=text_if(gain is None, why),
         other_model=_other_model(run, settings),
+        cleared=_count_cleared(run, before, log, train.ids[issues.is_issue]),
+    )
+
+
+def _count_cleared(run: FinishedRun, before: Corrected, log: Changelog, suspects: Any) -> int:
+    """Count the labels that the run before suspected, that stayed, and are not suspected now."""
+    was_suspect = dict(
+        zip(run.scores["id"].to_pylist(), run.scores["is_issue"].to_pylist(), strict=True)
+    )
+    ids = before.samples.ids
+    stayed = before.keep & ~before.is_new
+    now = {str(sample_id) for sample_id in suspects.tolist()}
+    pairs = zip(ids.tolist(), log.new_ids(ids), stayed.tolist(), strict=True)
+    return sum(
+        stays and bool(was_suspect.get(old_id)) and new_id not in now
+        for old_id, new_id, stays in pairs
     )
 
 

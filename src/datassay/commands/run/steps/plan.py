@@ -110,7 +110,7 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
         *_embedding_step(train, n + m),
         *([] if settings.rank_correlation is None else [projection_step(model, train, val, form)]),
         collection_step(model, train, n + m, form),
-        *_computing_steps(form, settings),
+        *_infrastructure_steps(form, settings),
         *score_steps(sizes),
         *_group_step(form, train, m),
         *_training_steps(model, train, val, form, settings),
@@ -129,8 +129,8 @@ def _embedding_step(train: SampleSet, n: int) -> list[PlanStep]:
     return [PlanStep(EMBED, detail, 4.0 * n * encoding.width, pilot=encoding.seconds)]
 
 
-def _computing_steps(form: Form, settings: RunSettings) -> Iterator[PlanStep]:
-    """Yield the steps of the store and the engine, where the settings name them."""
+def _infrastructure_steps(form: Form, settings: RunSettings) -> Iterator[PlanStep]:
+    """Yield a step for writing to the store and one for starting the engine, where there are."""
     if settings.store is not None:
         size = form.jacobian_bytes
         detail = f"{size / 1e9:.2f} GB in {settings.store}; "
@@ -199,13 +199,15 @@ def _training_steps(
             seconds += min(seconds_of(settings, train), trials)
         yield PlanStep("compare actions", detail, weights * at_once, pilot=seconds)
     if settings.attribution_at == "trained" and settings.attribution != "none":
-        of_one = influence_plan(
-            model, train, val, loss=task_loss(train), top=settings.top, seed=settings.seed
-        )
+        effects = influence_plan(
+            [model] * seeds, train, val, loss=task_loss(train), top=settings.top,
+            seed=settings.seed,
+        )  # fmt: skip
         detail = f"{count(seeds, 'network')}, curvature by layers"
-        peak = seeds * of_one.peak_bytes
-        flops = seeds * float(of_one.flops.sum())
-        yield PlanStep("trained effects", detail, peak, pilot=seeds * of_one.seconds, counted=flops)
+        flops = float(effects.flops.sum())
+        yield PlanStep(
+            "trained effects", detail, effects.peak_bytes, pilot=effects.seconds, counted=flops
+        )
     if settings.check:
         networks = settings.check + 1
         recipe = Recipe("sgd", 1e-9, batch_size=None)

@@ -125,9 +125,11 @@ def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:
         return None
     n = len(context.train)
     store = options["store"]
+    lr = loo.run.step  # of the sum of losses
+    if options["reduction"] != "sum":
+        lr *= n
     retrained = retrain(
-        model, context.train, context.val,
-        lr=loo.run.step * (1 if options["reduction"] == "sum" else n), steps=loo.run.steps,
+        model, context.train, context.val, lr=lr, steps=loo.run.steps,
         weight_decay=options["weight_decay"], reduction=options["reduction"], loss="mse",
         removed=np.sort(np.random.default_rng(context.seed).permutation(n)[: options["check"]]),
         store=inside(store, WITHOUT_ONE) if store is not None and is_local(store) else None,
@@ -189,12 +191,13 @@ def joint_information(context: Context) -> dict[str, Any]:
 def group_work(train: SampleSet, form: Form) -> dict[str, float]:
     """Count the operations that leaving out whole groups takes, by class and source."""
     n = len(train)
-    b = form.n_rows // len(train)
+    b = form.n_rows // n
+    n_shifts = N_NODES // 2  # resolvents of a training that is not converged
     sizes = {
         kind: np.unique(names, return_counts=True)[1].tolist()
         for kind, names in _group_labels(train).items()
     }
-    return {k: removal_work(n, b, form.eigenproblem, s, N_NODES // 2) for k, s in sizes.items()}
+    return {k: removal_work(n, b, form.eigenproblem, s, n_shifts) for k, s in sizes.items()}
 
 
 def pair_work(n: int, m: int, form: Form) -> float:

@@ -1,7 +1,5 @@
 """The cosine encoding of images as a scikit-learn transformer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -42,7 +40,7 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.min_frequency = min_frequency
         self.n_coordinates = n_coordinates
 
-    def fit(self, X: Any, y: Any = None) -> CosineEncoder:
+    def fit(self, X: Any, y: Any = None) -> "CosineEncoder":
         """Find the coordinates.
 
         Args:

@@ -1,7 +1,5 @@
 """Products of columns as features, for scikit-learn's pipelines."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -44,7 +42,7 @@ class MonomialFeatures(TransformerMixin, BaseEstimator):
         self.image_shape = image_shape
         self.scaled = scaled
 
-    def fit(self, X: Any, y: Any = None) -> MonomialFeatures:
+    def fit(self, X: Any, y: Any = None) -> "MonomialFeatures":
         """Find the products; of X only the number of columns counts.
 
         Args:

@@ -1,7 +1,5 @@
 """Least squares on products of inputs, as scikit-learn estimators."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from typing import Any, Self
@@ -183,6 +181,7 @@ class _Polynomial(BaseEstimator):
         return coef_maps(self.fit_.polynomial)
 
     def _outputs(self, X: Any) -> np.ndarray:
+        """Return the polynomial's outputs, [n, q]; the first call solves the normal equations."""
         check_is_fitted(self, "n_features_in_")
         X = as_floats(validate_xy(self, X, reset=False))
         self._solution = self.fit_
@@ -227,7 +226,7 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
         return X, np.eye(len(self.classes_))[label]
 
     @available_if(_has_sums)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> PolynomialClassifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "PolynomialClassifier":
         """Add samples to the sums, in the units that the first part had.
 
         With standardize=False the fit is that of all samples at once. Solving waits until a
@@ -305,7 +304,7 @@ class PolynomialRegressor(RegressorMixin, _Polynomial):
         return X, y.astype(np.float64)[:, None]
 
     @available_if(_has_sums)
-    def partial_fit(self, X: Any, y: Any) -> PolynomialRegressor:
+    def partial_fit(self, X: Any, y: Any) -> "PolynomialRegressor":
         """Add samples to the sums, as `PolynomialClassifier.partial_fit`.
 
         Args:

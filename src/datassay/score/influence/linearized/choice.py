@@ -24,7 +24,13 @@ from datassay.score.influence.block_basis import (
     square_sums,
 )
 from datassay.score.influence.exact_blocks import exact_rule, penalties
-from datassay.score.influence.linearized.training import Runs, linearize, output_slopes, retrain
+from datassay.score.influence.linearized.training import (
+    Runs,
+    linearize,
+    output_slopes,
+    retrain,
+    training_seconds,
+)
 from datassay.score.influence.trained_network import TrainedNetwork
 
 SHARES = (10.0, 1.0, 0.1)  # dampings that are compared, of a block's mean eigenvalue
@@ -87,9 +93,36 @@ def choose(
             gradients = torch.einsum("nk,nkp->np", output_slopes(loss, f, y), jacobian)
             effects = -_products(subsample, bases, gradients, q_gradients)
             predicted = is_in_half.to(effects) @ effects
-            correlation = _correlate(predicted, half_margins, is_absent)
+            correlation = _mean_correlation(predicted, half_margins, is_absent)
             choices.append(Choice(share, loss.temperature, correlation))
     return max(choices, key=lambda choice: choice.correlation)
+
+
+def choice_samples(network: TrainedNetwork, seed: int) -> tuple[int, float]:
+    """Return how many samples `choose` would linearise, and the seconds of training on halves.
+
+    Args:
+        network: the trained one.
+        seed: of the draw.
+
+    Returns:
+        n and seconds; 0 and 0 where nothing would be chosen.
+
+    Cost: memory for the Jacobian of these samples, a few passes over it.
+    """
+    subsample = _draw_samples(network, seed)
+    if subsample is None:
+        return 0, 0.0
+    n = subsample.n
+    k = network.n_outputs or 1
+    p = sum(block.size for block in network.per_sample.blocks)
+    weight = next(network.model.parameters())
+    outputs = weight.new_ones(n, k)
+    runs = Runs(
+        weight.new_full((n * k, p), 0.01), outputs, outputs[:, 0].long() * 0,
+        outputs.new_full((1, n), 1 / n), replace(network.loss, temperature=1.0),
+    )  # fmt: skip
+    return n, training_seconds(runs, 2 * PAIRS)
 
 
 def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
@@ -97,7 +130,7 @@ def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
     loss = network.loss
     train = network.train
     k = network.n_outputs
-    is_plain = train.subset is not None and train.weights is None and not train.streamed
+    is_plain = train.subset is not None and train.weights is None and not train.is_streamed
     if loss.name != "cross_entropy" or k is None or k < 2 or not is_plain:
         return None
     sample_values = k * sum(block.size for block in network.per_sample.blocks)
@@ -136,7 +169,7 @@ def _fit_shares(
             {key: total.clone() for key, total in sums.items()},
             network.n,
             penalties(blocks, network.n, is_exact, share * factor, weight_decay),
-            spectral=False,
+            is_spectral=False,
             dtype=network.dtype,
         )
         yield share, damped_bases
@@ -161,13 +194,16 @@ def _products(
     return total
 
 
-def _correlate(
-    a: Float[Tensor, "halves q"], b: Float[Tensor, "halves q"], counts: Bool[Tensor, "halves q"]
+def _mean_correlation(
+    a: Float[Tensor, "halves q"], b: Float[Tensor, "halves q"], mask: Bool[Tensor, "halves q"]
 ) -> float:
-    """Return Pearson's correlation over the halves that count, mean over queries that vary."""
-    weight = counts / counts.sum(0).clamp_min(1)
-    a = (a - (a * weight).sum(0)) * counts
-    b = (b - (b * weight).sum(0)) * counts
+    """Return each query's Pearson correlation over its halves in the mask, mean over queries.
+
+    Queries for which a or b is constant are left out; 0 if that leaves none.
+    """
+    weight = mask / mask.sum(0).clamp_min(1)
+    a = (a - (a * weight).sum(0)) * mask
+    b = (b - (b * weight).sum(0)) * mask
     lengths = (a.square().sum(0) * b.square().sum(0)).sqrt()
     varies = lengths > 0
     if not varies.any():

@@ -19,12 +19,15 @@ from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.objective import Objective
 from datassay.collect.gradients.recording import Gradients
 from datassay.collect.layers import matrix
+from datassay.machine import best_seconds, wait_for
+from datassay.plan import seconds_of
 from datassay.score.influence.trained_network import TrainedNetwork
 
 # From runs to their outputs after each step.
 Training = Callable[["Runs"], Iterator[Float[Tensor, "runs n k"]]]
 
 STEPS = 250  # at most
+USUAL_STEPS = 200  # of halves
 MOMENTUM = 0.9
 ADAM_STEPS = 50  # that would lead as far as the network's outputs are, in one direction
 POWER_STEPS = 15  # of the power method
@@ -151,6 +154,33 @@ def retrain(runs: Runs, halves: Float[Tensor, "halves n"]) -> Float[Tensor, "hal
     if distance >= 1:
         return None
     return next(islice(training(replace(runs, shares=halves)), step - 1, None))
+
+
+def training_seconds(runs: Runs, n_halves: int) -> float:
+    """Return about how long `retrain` takes, by a few steps on numbers of these shapes."""
+    jacobian = runs.jacobian
+    total = 0.0
+    kernel = None
+    if len(jacobian) < jacobian.shape[1]:
+        kind = str(jacobian.dtype).removeprefix("torch.")
+        total = seconds_of({kind: 2.0 * len(jacobian) * jacobian.numel()})
+        kernel = jacobian.new_full((len(jacobian), len(jacobian)), 1e-4)
+    halves = replace(runs, shares=runs.shares.expand(n_halves, -1))
+    descent: Training = partial(_descend, kernel=kernel, lr=1e-9)
+    for training in (descent, partial(_adapt, lr=1e-9)):
+        # Tries of both seldom end early. Halves are trained by one of the two.
+        total += STEPS * _step_seconds(training(runs))
+        total += USUAL_STEPS / 2 * _step_seconds(training(halves))
+    return total
+
+
+def _step_seconds(outputs: Iterator[Float[Tensor, "runs n k"]]) -> float:
+    """Return the seconds of a training's step, the shortest of a few."""
+
+    def take_step() -> None:
+        wait_for(next(outputs).device)
+
+    return best_seconds(take_step)
 
 
 def _largest_curvature(runs: Runs) -> float:

@@ -13,7 +13,7 @@ from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.collect.jacobian.suitable import one_output
+from datassay.collect.jacobian.suitable import keep_activations, one_output
 from datassay.collect.loss import loss_named
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -172,7 +172,8 @@ def functional_losses(
     y = train_targets(train, recipe, n_outputs, dtype).to(x.device)
 
     def losses(weights: dict[str, Tensor], positions: Tensor) -> Tensor:
-        outputs = functional_call(template, weights, (x[positions],))
+        with keep_activations():
+            outputs = functional_call(template, weights, (x[positions],))
         return loss_named(recipe.loss).value(outputs, y[positions])
 
     return template, {name: w[0] for name, w in stacked.items()}, losses

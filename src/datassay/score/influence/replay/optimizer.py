@@ -1,7 +1,5 @@
 """Updates of weights as functions of a state and a gradient, as torch's optimisers make them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +32,7 @@ class State:
     weights: Tensors
     moments: tuple[Tensors, ...]
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> State:
+    def map(self, function: Callable[[Tensor], Tensor]) -> "State":
         """Return the state with a function of each tensor."""
         moments = tuple(tuple(map(function, tensors)) for tensors in self.moments)
         return State(tuple(map(function, self.weights)), moments)

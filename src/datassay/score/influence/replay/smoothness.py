@@ -72,7 +72,7 @@ def measure_smoothness(
         weights_doubled = run.train(1 + direction)
         from_none_to_once = losses - _probe(run, weights_without)
         from_once_to_twice = _probe(run, weights_doubled) - losses
-        agreements.append(_correlate(from_none_to_once, from_once_to_twice))
+        agreements.append(_agreement(from_none_to_once, from_once_to_twice))
         with torch.no_grad():
             change = measure(weights_doubled) - measure(weights_without)
             changes.append(change.double().cpu() / 2)
@@ -93,12 +93,12 @@ def _probe(run: TrainingRun, weights: Weights) -> np.ndarray:
     return np.concatenate(losses)
 
 
-def _correlate(a: np.ndarray, b: np.ndarray) -> float:
-    """Return Spearman's correlation; 1 where nothing changes, 0 where a run diverges."""
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+def _agreement(a: np.ndarray, b: np.ndarray) -> float:
+    """Return Spearman's correlation of two changes of the samples' losses."""
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):  # a run diverged
         return 0.0
-    if not (a.any() or b.any()):
+    if not (a.any() or b.any()):  # neither run changed a loss
         return 1.0
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
+    if np.ptp(a) == 0 or np.ptp(b) == 0:  # constant: no ranks
         return 0.0
     return float(rank_correlation(a, b))

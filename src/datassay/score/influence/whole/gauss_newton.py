@@ -76,7 +76,9 @@ def gauss_newton(
     del lin, features, queries, hessian  # several networks may be held here at once
     own_kernel = white @ white.mT  # H_ii, [n, k, k]
     step = slope[..., None]
-    mean_gradient = (white.mT @ step).mean(0) * (decay > 0)  # L⁻¹ g
+    mean_gradient = (white.mT @ step).mean(0)  # L⁻¹ g
+    if not decay > 0:  # at a minimum of the loss alone it is 0
+        mean_gradient = torch.zeros_like(mean_gradient)
     if leverage:
         system = torch.eye(k, dtype=torch.float64) - curvature @ own_kernel
         shifted = step - curvature @ (white @ mean_gradient)  # R − S J H⁻¹ g
@@ -162,6 +164,7 @@ def _watch(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[Output
 
 
 def _collect(problem: Problem, projection: int | None) -> Linearization:
+    """Return the linearisation of the trained network, with joint outputs."""
     return collect(
         problem.model,
         problem.train,
