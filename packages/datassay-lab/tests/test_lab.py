@@ -217,7 +217,7 @@ def test_the_page_in_a_browser(browser, tmp_path):
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         assert severe(browser) == []
     assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 1
-    assert browser.find_element("css selector", ".finding").text.startswith("Does not hold: ")
+    assert browser.find_element("css selector", ".finding").text.startswith("Does not hold (")
 
 
 def test_the_lab_imports_what_is_public():
@@ -240,9 +240,8 @@ def test_page_escapes_and_names_what_broke(tmp_path, only_halves):
     page = render(lab_page.page(run(LabSettings(("halves",), parameters, out=tmp_path))))
     body = page.split("<main", 1)[1].split("<footer", 1)[0]
     assert "<b>title" not in body and "&lt;b&gt;title" in body and "<i>evil" not in page
-    assert (
-        "Does not hold: " in page and "A &lt;b&gt; of halves &amp; more: 2.00, at most 0.5" in page
-    )
+    assert "Does not hold (2.00, required: at most 0.5" in page
+    assert "2.00 is the a &lt;b&gt; of halves &amp; more. Expected with " in page
     assert "&lt;i&gt;evil&lt;/i&gt;\nlines</code></pre>" in body and 'class="across"' in body
 
 

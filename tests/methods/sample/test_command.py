@@ -107,7 +107,7 @@ def test_advice_follows_the_figures():
     sampling = findings(n_initial=100, initial="uniform")
     comparison = sampling.comparison
     cases = {
-        "points help: the largest error": (np.array([[1, 1.01], [0.5, 0.52]]), 1.0),
+        "changes most help: the largest error": (np.array([[1, 1.01], [0.5, 0.52]]), 1.0),
         "Sample uniformly": (np.array([[0.5, 0.52], [1, 1.01]]), 1.0),
         "are not shown to help": (np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[1.0], [1.0]])),
     }

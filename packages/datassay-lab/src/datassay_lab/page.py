@@ -38,8 +38,9 @@ def page(findings: LabFindings) -> Page:
         (record,) = records
         e = next(e for _, e in experiments() if e.name == record.name)
         title = record.name
-        verdict = f"{_verdict(record).capitalize()}: {e.statement}"
-        lead = f"{_agreement(record)} Does it still hold with {', '.join(e.what_if)}?"
+        what, value, limit, holds, _ = _rows(records)[0].cells
+        verdict = f"{holds.capitalize()} ({value}, required: {limit}): {e.statement}"
+        lead = f"{value} is the {what}. Expected with {', '.join(e.what_if)}: {e.expected}"
         command = ("datassay", "lab", e.name, *(w for text in e.what_if for w in ("--set", text)))
         further = {"commands": (shlex.join(command),), "sections": (_exercise(e, record),)}
     else:
@@ -121,9 +122,9 @@ def _article(e: Experiment, record: Record, *, is_single: bool = False) -> Parti
 
 def _exercise(e: Experiment, record: Record) -> Section:
     """Return the folded section of a single experiment's question and exercise."""
-    task = Partial("exercise.html", {"experiment": e, **_task(e, record)})
+    task = Partial("exercise.html", {"experiment": e, "is_single": True, **_task(e, record)})
     line = "To answer from the figures, to change, and to derive."
-    return Section("exercise", "Question", "Question, what if, exercise", (task,), line)
+    return Section("exercise", "Question", "Formula, question, exercise", (task,), line)
 
 
 def _task(e: Experiment, record: Record) -> dict[str, str]:
@@ -136,10 +137,9 @@ def _task(e: Experiment, record: Record) -> dict[str, str]:
 
 def _agreement(record: Record) -> str:
     """Return what was measured, and the limit that it must keep; "" if it was not run."""
-    a = record.agreement
-    if a is None:
+    if (a := record.agreement) is None:
         return ""
-    return f"{a.what[:1].upper()}{a.what[1:]}: {number(a.value)}, {a.kind} {number(a.limit)}."
+    return f"{a.what[:1].upper()}{a.what[1:]}: {number(a.value)}, needs {a.kind} {number(a.limit)}."
 
 
 def _verdict(record: Record) -> str:

@@ -56,7 +56,7 @@ ASKED = {
 ANSWERS = {PREDICTIONS: "what caused a prediction", SAMPLES: "which samples matter"}
 ADVICE = {TRUST: "Trust {}", CARE: "Take {} with care"}
 COLOURS = {TRUST: BLUE, CARE: "#b8860b", DISTRUST: VERMILION}
-FREE = "free"
+FREE = "free: known from training"
 Rows = list[dict[str, Any]]  # one a score, as `TrustCheck.to_table` has it
 
 

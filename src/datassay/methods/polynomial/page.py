@@ -13,7 +13,7 @@ from datassay.commands.frame import change_cells, compose_page, named_folder, ta
 from datassay.methods.polynomial.job import PolynomialFindings
 from datassay.methods.polynomial.solvers.batched import BatchCurve
 from datassay.methods.polynomial.solvers.exact import RidgePath
-from datassay.methods.polynomial.surrogate import save_surrogate
+from datassay.methods.polynomial.surrogate import SurrogateScores, save_surrogate
 from datassay.optional import map_optional, text_if
 from datassay.report.drawing import draw, heat_image, heat_limit
 from datassay.report.page import Page, Partial, Table
@@ -74,6 +74,7 @@ def page(findings: PolynomialFindings) -> Page:
     }
     blocks: dict[str, object] = {
         "scores": _scores(findings),
+        "gain": _gain_figure(scores),
         "coefficients": lambda: _coefficient_figure(findings),
         "apart": Partial("apart.html", {"cards": cards}),
         **{str(m["name"]): m["pictures"] for m in maps},
@@ -125,6 +126,15 @@ def _scores(findings: PolynomialFindings) -> Table:
         "95 % interval", f"ours better by{unit}",
     )  # fmt: skip
     return table("Scores", columns, rows, in_terminal=True)
+
+
+def _gain_figure(scores: SurrogateScores) -> "Figure":
+    """Plot the validation score of every model, ours in colour."""
+    figure = chart(f"validation {scores.metric}", height=110 + 34 * len(scores.names), bargap=0.3)
+    values = scores.sample_scores.mean(axis=1)[::-1]
+    colours = [BLUE] + [GREY] * (len(values) - 1)
+    bars(figure, values, scores.names[::-1], "", colours, "%{y}: %{x:.3f}", orientation="h")
+    return figure
 
 
 def _score(value: float) -> str:
@@ -233,24 +243,14 @@ def _summary(findings: PolynomialFindings) -> dict[str, object]:
 
 
 def _ridge_figure(path: RidgePath) -> "Figure":
-    """Plot leave-one-out squared error against the ridge and, of classes, the error rate."""
-    has_classes = bool(np.isfinite(path.class_error).any())
+    """Plot leave-one-out squared error against the ridge."""
     title = "leave-one-out squared error"
-    figure = chart("ridge (log scale)", title, log_x=path.ridge, showlegend=has_classes)
+    figure = chart("ridge (log scale)", title, log_x=path.ridge, showlegend=False)
     line(
         figure, path.ridge, path.squared_error, "squared error", BLUE,
         "ridge %{x:.3g}: %{y:.4g}<extra>squared error</extra>", width=2.5, mode="lines+markers",
         marker={"size": 5},
     )  # fmt: skip
-    if has_classes:
-        name = "share of wrong classes, right"
-        hover = "ridge %{x:.3g}: %{y:.2%} wrong"
-        hover += "<extra></extra>"
-        line(figure, path.ridge, path.class_error, name, VERMILION, hover, dash="dash", yaxis="y2")
-        axis = {"overlaying": "y", "side": "right", "showgrid": False, "tickformat": ".1%"}
-        axis |= {"title": {"text": "wrong classes"}, "rangemode": "tozero", "ticks": "outside"}
-        axis |= {"tickmode": "auto", "nticks": 6}
-        figure.update_layout(margin_r=64, yaxis2=axis)
     ridge = float(path.ridge[path.chosen])
     level(figure, x=ridge, dash="dot")
     figure.add_annotation(

@@ -157,7 +157,7 @@ def _function_figure(findings: SamplingFindings) -> "Figure":
         index = sample.index[order]
     figure = chart(plotly_text(findings.inputs[0]), plotly_text(", ".join(findings.outputs), 40))
     line(
-        figure, x, index, "Df, right axis", BLUE, "x = %{x:.4g}: Df = %{y:.3g}<extra></extra>",
+        figure, x, index, "change, right axis", BLUE, "x = %{x:.4g}: Df = %{y:.3g}<extra></extra>",
         width=1.5, dash="dash", yaxis="y2", fill="tozeroy", fillcolor="rgba(0,114,178,.10)",
     )  # fmt: skip
     values = "x = %{x:.4g}: %{y:.4g}<extra></extra>"
@@ -178,7 +178,7 @@ def _function_figure(findings: SamplingFindings) -> "Figure":
     marks(figure, sample.x[is_new, 0], strokes, "", VERMILION, **style)
     figure.update_yaxes(range=[floor - 0.05 * span, float(outputs.max()) + 0.07 * span])
     axis = {
-        "overlaying": "y", "side": "right", "title": {"text": "Df", "standoff": 8},
+        "overlaying": "y", "side": "right", "title": {"text": "change of f (Df)", "standoff": 8},
         "tickmode": "auto", "showgrid": False, "zeroline": False, "nticks": 5,
         "range": [0, 1.1 * float(index.max())], "tickcolor": QUIET, "ticks": "outside",
         "exponentformat": "power", "automargin": True,

@@ -96,7 +96,7 @@ def polynomial_overfitting(
 
 @add_titles
 def polynomial_overfitting_plots(result: PolynomialOverfitting) -> Figures:
-    """Draw fits of a typical draw, errors against the degree, and coefficients."""
+    """Draw errors against the degree, fits of a typical draw, and coefficients."""
     fits = axes("x", "target and fits")
     names = [*(f"degree {m}" for m in result.degrees), f"degree {result.degrees[-1]}, penalised"]
     grid = np.vander(GRID, result.coefficients.shape[1], increasing=True)
@@ -111,15 +111,15 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> Figures:
     for index, name in enumerate(names):
         w = np.abs(result.coefficients[index])
         add_data(size, degrees[w > 0], w[w > 0], name, series=index + 1)
-    return fits, _errors(result, degrees), size
+    return _errors(result, degrees), fits, size
 
 
 def _errors(result: PolynomialOverfitting, degrees: np.ndarray) -> "Figure":
     error = axes("degree", "root mean square error", log="y")
-    # At degree n − 1 the samples are hit: what is left of the error is rounding.
     train = np.median(result.train_error, axis=0)
+    hit = "" if train[-1] > 1e-6 else f"; degree {degrees[-1]}: 0"  # rounding is left
     train = np.where(train > 1e-6, train, np.nan)
-    add_data(error, degrees, train, "on the samples (median draw)", series=0)
+    add_data(error, degrees, train, f"on the samples (median draw{hit})", series=0)
     add_data(error, degrees, np.median(result.test_error, axis=0), "on fresh ones", series=1)
     penalised = np.median(result.ridge_error, keepdims=True)
     add_data(error, degrees[-1:], penalised, "fresh, penalised", series=2, mode="markers")
