@@ -1,7 +1,5 @@
 """Charts of plotly in the page's look: an empty one, and what is drawn on it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -30,7 +28,7 @@ def chart(
     log_x: np.ndarray | None = None,
     log_y: np.ndarray | None = None,
     **layout: Any,
-) -> Figure:
+) -> "Figure":
     """Return an empty chart; logarithmic axes take their ticks from the positive values given."""
     import plotly.graph_objects as go
 
@@ -44,7 +42,7 @@ def chart(
 
 
 def line(
-    figure: Figure,
+    figure: "Figure",
     x: Any,
     y: Any,
     name: str = "",
@@ -63,7 +61,7 @@ def line(
 
 
 def marks(
-    figure: Figure,
+    figure: "Figure",
     x: Any,
     y: Any,
     name: str = "",
@@ -84,7 +82,7 @@ def marks(
 
 
 def bars(
-    figure: Figure,
+    figure: "Figure",
     x: Any,
     y: Any,
     name: str = "",
@@ -105,7 +103,7 @@ def bars(
 
 
 def level(
-    figure: Figure,
+    figure: "Figure",
     *,
     x: float | None = None,
     y: float | None = None,
@@ -127,7 +125,7 @@ def level(
 
 
 def histogram(
-    figure: Figure,
+    figure: "Figure",
     values: np.ndarray,
     edges: np.ndarray,
     name: str = "",
@@ -144,7 +142,7 @@ def histogram(
 
 
 def stack_counts(
-    figure: Figure,
+    figure: "Figure",
     values: np.ndarray,
     groups: Sequence[Group],
     edges: np.ndarray,
@@ -161,11 +159,11 @@ def stack_counts(
 
 
 def log_histogram(
-    figure: Figure,
+    figure: "Figure",
     values: np.ndarray,
     groups: Sequence[Group],
     hover: str,
-) -> Figure:
+) -> "Figure":
     """Draw a histogram on a logarithmic axis, of values down to 1e-12 of the largest."""
     top = float(values.max())
     exponents = np.zeros(len(values))
@@ -184,7 +182,7 @@ def log_histogram(
     return figure
 
 
-def change_chart(title: str, rows: Sequence[tuple[str, Interval]], unit: float) -> Figure:
+def change_chart(title: str, rows: "Sequence[tuple[str, Interval]]", unit: float) -> "Figure":
     """Return a chart of changes with their intervals, times `unit`, one row each; a line at 0."""
     n = len(rows)
     figure = chart(title, height=120 + 64 * n, showlegend=False)
@@ -201,7 +199,7 @@ def change_chart(title: str, rows: Sequence[tuple[str, Interval]], unit: float) 
     return figure
 
 
-def label_cells(figure: Figure, names: Sequence[str]) -> None:
+def label_cells(figure: "Figure", names: Sequence[str]) -> None:
     """Name the cells of a heat map on both axes, the first on top; names are not cut."""
     # By number: two long names may be cut to the same text, and plotly would merge them.
     ticks = {"tickvals": list(range(len(names))), "ticktext": list(names), "ticks": ""}
@@ -210,7 +208,7 @@ def label_cells(figure: Figure, names: Sequence[str]) -> None:
 
 
 def _scatter(
-    figure: Figure, x: Any, y: Any, name: str, hover: str, look: dict[str, Any], limit: int
+    figure: "Figure", x: Any, y: Any, name: str, hover: str, look: dict[str, Any], limit: int
 ) -> None:
     figure.add_scatter(x=x, y=y, **(_name_of(name, limit) | _hover_of(hover, name) | look))
 

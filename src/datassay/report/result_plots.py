@@ -1,7 +1,5 @@
 """What `plot()` of a result draws, and the page of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
@@ -52,7 +50,7 @@ WIDE = 100.0  # largest over smallest value beyond which an axis is logarithmic
 
 
 @singledispatch
-def figure_of(result: Plotted) -> Figure:
+def figure_of(result: Plotted) -> "Figure":
     """Draw how the result's first column of floats is spread over the rows."""
     if isinstance(result, Tabular):
         table = result.to_table()
@@ -77,7 +75,7 @@ def figure_of(result: Plotted) -> Figure:
 
 
 @figure_of.register(ActionTable)
-def acts_figure(table: ActionTable) -> Figure:
+def acts_figure(table: ActionTable) -> "Figure":
     """Draw each action's gain and interval below its name; the widest may exceed the axis."""
     actions = [action for action in table.actions if action.is_measured]
     advice = [advice_text(action, table.actions) for action in actions]
@@ -86,7 +84,7 @@ def acts_figure(table: ActionTable) -> Figure:
 
 
 @figure_of.register(ReviewGain)
-def review_figure(gain: ReviewGain) -> Figure:
+def review_figure(gain: ReviewGain) -> "Figure":
     """Draw what a review gained, by the labels that both sides agree on, with its interval."""
     row = gain.rows[0]
     if row.high <= -SHOWN:
@@ -99,7 +97,7 @@ def review_figure(gain: ReviewGain) -> Figure:
 
 def _intervals_figure(
     rows: Sequence[Any], names: Sequence[str], groups: Sequence[str], metric: str
-) -> Figure:
+) -> "Figure":
     """Draw the gain and the interval of each row below its name, coloured by group."""
     actions, names, advice = rows[::-1], names[::-1], groups[::-1]
     scale = 1
@@ -166,7 +164,7 @@ def _span(actions: Sequence[Any]) -> tuple[float, float]:
 
 
 @figure_of.register(LabelIssues)
-def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = None) -> Figure:
+def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = None) -> "Figure":
     """Draw label issue scores, as log odds, split by known truth or else by suspicion."""
     score = np.clip(issues.score, *_drawn_range(issues))
     is_odds = issues.posterior is not None
@@ -210,7 +208,7 @@ def _drawn_range(issues: LabelIssues) -> tuple[float, float]:
 
 
 @figure_of.register(LearningCurve)
-def modes_figure(curve: LearningCurve) -> Figure:
+def modes_figure(curve: LearningCurve) -> "Figure":
     """Draw the predicted share of the residual that remains, by band of modes and in all."""
     hover = "step %{x:.3g}: %{y:.1%} left"
     titles = "training steps", "share of squared residual left"
@@ -223,7 +221,7 @@ def modes_figure(curve: LearningCurve) -> Figure:
 
 
 @figure_of.register(RemovalCurve)
-def removal_figure(curve: RemovalCurve) -> Figure:
+def removal_figure(curve: RemovalCurve) -> "Figure":
     """Draw retrained networks' score by fraction removed; bars: one deviation over seeds."""
     figure = chart(
         "training samples removed, %", f"validation {curve.metric}", height=440, showlegend=True

@@ -1,7 +1,5 @@
 """The look that all the page's figures share."""
 
-from __future__ import annotations
-
 import html
 from typing import TYPE_CHECKING
 
@@ -44,7 +42,7 @@ def layout(x_title: str, y_title: str) -> dict:
     return settings
 
 
-def style(figure: Figure, x_title: str, y_title: str) -> None:
+def style(figure: "Figure", x_title: str, y_title: str) -> None:
     """Give a figure, and all of its axes, the page's look, in place."""
     look = layout(x_title, y_title)
     x_axis = look.pop("xaxis")

@@ -1,7 +1,5 @@
 """The job and page of `datassay bench DATA`; its text stands in `text/trust.md.j2`."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -232,7 +230,7 @@ def _format_interval(row: dict[str, Any]) -> str:
     return f"{value:.2f} ± {half:.2f}".replace("-", "−")
 
 
-def _correlation_figure(rows: Rows) -> Figure:
+def _correlation_figure(rows: Rows) -> "Figure":
     """Plot one mark per score of a question; the ceiling as a line."""
     rows = rows[::-1]
     figure = chart("correlation with retraining", height=130 + 34 * len(rows), showlegend=True)

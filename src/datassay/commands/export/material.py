@@ -1,7 +1,5 @@
 """What an export is made of: a finished run and, read where they are needed, its samples."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -53,7 +51,7 @@ class Export:
 
     name: str
     help: str
-    export: Callable[[Material], Exported]
+    export: "Callable[[Material], Exported]"
 
 
 @dataclass(frozen=True)
@@ -94,12 +92,12 @@ class Material:
         return self.scores["class_name" if has_names else "label"]
 
     @cached_property
-    def samples(self) -> SampleSet:
+    def samples(self) -> "SampleSet":
         """The training samples as they are shown, in the order of the scores."""
         return self._in_order(*sets_of(self.run, self.data, index_rows))[0]
 
     @cached_property
-    def embedded(self) -> tuple[SampleSet, SampleSet | None]:
+    def embedded(self) -> "tuple[SampleSet, SampleSet | None]":
         """(train, val) with the inputs that the run saw as x."""
         name = asked_encoder(str(self._facts.get("Model", "")).partition(", ")[0])
         encode: Any = None
@@ -114,8 +112,8 @@ class Material:
         return self.run.summary.get("facts", {})
 
     def _in_order(
-        self, train: SampleSet, val: SampleSet | None
-    ) -> tuple[SampleSet, SampleSet | None]:
+        self, train: "SampleSet", val: "SampleSet | None"
+    ) -> "tuple[SampleSet, SampleSet | None]":
         """Return both; raise unless the training samples are in the order of the scores."""
         if train.ids.tolist() != self.scores["id"].to_pylist():
             raise DataError(
@@ -125,7 +123,7 @@ class Material:
         return train, val
 
 
-def image_paths(samples: SampleSet) -> list[Path] | None:
+def image_paths(samples: "SampleSet") -> list[Path] | None:
     """Return the files of images; None where images are arrays, in a table, or missing."""
     files = []
     if isinstance(samples.images, Pictures):
@@ -136,7 +134,7 @@ def image_paths(samples: SampleSet) -> list[Path] | None:
     return None
 
 
-def images(samples: SampleSet, positions: Sequence[int]) -> list[bytes]:
+def images(samples: "SampleSet", positions: Sequence[int]) -> list[bytes]:
     """Return images as PNG; [] where the samples are no images."""
     drawn = draw(samples, np.asarray(positions, int), LARGEST_SIDE)
     encoded = [drawing.image.partition(",")[2] for drawing in drawn]
@@ -146,7 +144,7 @@ def images(samples: SampleSet, positions: Sequence[int]) -> list[bytes]:
 
 
 def image_files(
-    samples: SampleSet, positions: Sequence[int]
+    samples: "SampleSet", positions: Sequence[int]
 ) -> tuple[list[str], dict[str, Callable[[Path], object]]]:
     """Return names of images to write, and what writes each.
 
@@ -166,7 +164,7 @@ def image_files(
     return names, dict(zip(names, map(writer, contents), strict=True))
 
 
-def own_columns(samples: SampleSet) -> dict[str, Any]:
+def own_columns(samples: "SampleSet") -> dict[str, Any]:
     """Return what a viewer shows of a sample: image (PNG), text, or the columns of the table.
 
     Args:
@@ -187,7 +185,7 @@ def own_columns(samples: SampleSet) -> dict[str, Any]:
     return {name: pa.array(values) for name, values in plain_columns(samples).items()}
 
 
-def plain_columns(samples: SampleSet) -> dict[str, np.ndarray]:
+def plain_columns(samples: "SampleSet") -> dict[str, np.ndarray]:
     """Return the inputs by their names."""
     flat = samples.x.reshape(len(samples), -1)
     names = samples.feature_names or [f"x{j}" for j in range(flat.shape[1])]

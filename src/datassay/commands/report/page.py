@@ -1,7 +1,5 @@
 """The page and files of a comparison of runs; its text stands in `report/text/`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -158,7 +156,7 @@ def _sample_table(
     return Table(name, ("id", "label", *figures, *ranks), tuple(rows))
 
 
-def scatter_figure(findings: ConsensusFindings) -> Figure:
+def scatter_figure(findings: ConsensusFindings) -> "Figure":
     """Draw each label's issue score in one of two runs against the other, coloured by votes."""
     x_scores, y_scores = findings.consensus.issue_score
     titles = (f"label issue score in {name}" for name in findings.consensus.names)
@@ -182,7 +180,7 @@ def scatter_figure(findings: ConsensusFindings) -> Figure:
     return figure
 
 
-def agreement_figure(agreement: Stability) -> Figure:
+def agreement_figure(agreement: Stability) -> "Figure":
     """Plot rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
     names = agreement.names
     positions = list(range(len(agreement.names)))

@@ -1,7 +1,5 @@
 """Figures of the page of a run."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 FACTOR = 3.0
 
 
-def information_figure(findings: Findings) -> Figure:
+def information_figure(findings: Findings) -> "Figure":
     """Return a histogram of information; below 1e-12 of the largest it is in the first bin."""
     values = findings.information.information
     n = len(findings.samples)
@@ -30,7 +28,7 @@ def information_figure(findings: Findings) -> Figure:
     return log_histogram(figure, values, groups, "%{y} samples at %{customdata} nats")
 
 
-def sources_figure(sources: LabelSources) -> Figure:
+def sources_figure(sources: LabelSources) -> "Figure":
     """Draw the share of contradicted labels of each source beside the one that was expected."""
     figure = chart(sources.column, "labels contradicted, %", barmode="group", showlegend=True)
     for name, shares, colour in (

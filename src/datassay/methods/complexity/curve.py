@@ -3,8 +3,6 @@
 `text/curve.md.j2` says what the page says.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import asdict, replace
@@ -230,7 +228,7 @@ def _expected_table(findings: CurveFindings) -> Table:
     return table("Expected scores", columns, rows, in_terminal=True)
 
 
-def _score_figure(findings: CurveFindings) -> Figure:
+def _score_figure(findings: CurveFindings) -> "Figure":
     """Plot the score of every fit, the median law with its interval, and the scores wanted."""
     curve = findings.extrapolation.curve
     metric = findings.metric
@@ -257,7 +255,7 @@ def _score_figure(findings: CurveFindings) -> Figure:
     return figure
 
 
-def _chart(findings: CurveFindings, y_title: str) -> tuple[Figure, np.ndarray]:
+def _chart(findings: CurveFindings, y_title: str) -> "tuple[Figure, np.ndarray]":
     """Return a chart over sizes with the largest measured one marked, and the sizes of a law."""
     # As far as the wanted scores need, 8 to 64 times the samples there are.
     needed = [n for score in findings.needed for n in (score.median, score.high) if np.isfinite(n)]
@@ -271,7 +269,7 @@ def _chart(findings: CurveFindings, y_title: str) -> tuple[Figure, np.ndarray]:
     return figure, n
 
 
-def _band(figure: Figure, n: np.ndarray, low: np.ndarray, high: np.ndarray, name: str) -> None:
+def _band(figure: "Figure", n: np.ndarray, low: np.ndarray, high: np.ndarray, name: str) -> None:
     """Fill the area between two curves over n."""
     x = np.r_[n, n[::-1]]
     y = np.r_[low, high[::-1]]
@@ -279,7 +277,7 @@ def _band(figure: Figure, n: np.ndarray, low: np.ndarray, high: np.ndarray, name
     line(figure, x, y, name, BLUE, **area)
 
 
-def _mark_needed(figure: Figure, needed: NeededSamples, end: float) -> None:
+def _mark_needed(figure: "Figure", needed: NeededSamples, end: float) -> None:
     """Draw the interval of the number needed, as a bar on the line of the score wanted."""
     if not np.isfinite(needed.low) or needed.low >= end:
         return

@@ -3,8 +3,6 @@
 `text/teachers.md.j2` says what the page says.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import asdict
@@ -197,7 +195,7 @@ def _size_row(size: SampleComplexity) -> tuple[str, ...]:
     return str(size.n_inputs), str(size.width), median, spread, lost
 
 
-def _complexity_figure(findings: TeacherFindings) -> Figure:
+def _complexity_figure(findings: TeacherFindings) -> "Figure":
     """Plot N of each teacher, the medians and the fitted law (S3 Figs 2.8 to 2.10)."""
     x = findings.x
     n_opt = findings.table.n_opt

@@ -1,7 +1,5 @@
 """The job and page of `datassay partition`; its text stands in `page.md.j2`."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import asdict, replace
@@ -293,7 +291,7 @@ def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[s
     return samples.feature_names[j], values, means
 
 
-def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> Figure:
+def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
     """Plot how many samples of each group have which values of one input."""
     figure = chart(plotly_text(title), "samples", showlegend=True, height=420)
     styles = zip(names, cycle(BLOCK_COLOURS), strict=False)
@@ -303,7 +301,7 @@ def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list
     return figure
 
 
-def _target_figure(findings: PartitionFindings) -> Figure:
+def _target_figure(findings: PartitionFindings) -> "Figure":
     """Plot shares of classes in each block, the rarest merged; or boxes of the first target."""
     samples = findings.samples
     partition = findings.partition

@@ -1,7 +1,5 @@
 """The page and files of a polynomial surrogate; its text stands in `page.md.j2`."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -133,7 +131,7 @@ def _score(value: float) -> str:
     return f"{value:.3f}".replace("-0.000", "0.000").replace("-", "−")
 
 
-def _coefficient_figure(findings: PolynomialFindings) -> Figure:
+def _coefficient_figure(findings: PolynomialFindings) -> "Figure":
     """Plot the largest coefficients; of two classes those of the second, which mirror the first."""
     surrogate = findings.surrogate
     names = surrogate.output_names[:MAX_OUTPUTS]
@@ -234,7 +232,7 @@ def _summary(findings: PolynomialFindings) -> dict[str, object]:
     }
 
 
-def _ridge_figure(path: RidgePath) -> Figure:
+def _ridge_figure(path: RidgePath) -> "Figure":
     """Plot leave-one-out squared error against the ridge and, of classes, the error rate."""
     has_classes = bool(np.isfinite(path.class_error).any())
     title = "leave-one-out squared error"
@@ -263,7 +261,7 @@ def _ridge_figure(path: RidgePath) -> Figure:
     return figure
 
 
-def _batch_figure(curve: BatchCurve) -> Figure:
+def _batch_figure(curve: BatchCurve) -> "Figure":
     """Plot scores as batches are averaged (S3 Figs 3.11 and 3.12)."""
     figure = chart("batches", "accuracy" if curve.is_accuracy else "R²")
     for name, values, colour, dash in (

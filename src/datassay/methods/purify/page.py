@@ -1,7 +1,5 @@
 """The page and files of a purification; its text stands in `page.md.j2`."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -224,7 +222,9 @@ def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
     return [*curves, (baseline, "by loss, same rule", VERMILION)]
 
 
-def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], y_hover: str) -> None:
+def _draw_curves(
+    figure: "Figure", findings: PurifyFindings, lines: list[Line], y_hover: str
+) -> None:
     """Draw each line in full up to its stop, and dotted over what was only tried beyond it."""
     for purification, y, name, colour in lines:
         x = purification.trace.removed
@@ -243,7 +243,7 @@ def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], y_
     _mark_stop(figure, findings)
 
 
-def _surprise_figure(findings: PurifyFindings) -> Figure:
+def _surprise_figure(findings: PurifyFindings) -> "Figure":
     """Plot each batch's labels under a model refitted without it, with the threshold."""
     ours = findings.purification
     x = ours.trace.removed[1:]
@@ -266,7 +266,7 @@ def _surprise_figure(findings: PurifyFindings) -> Figure:
     return figure
 
 
-def _mark_stop(figure: Figure, findings: PurifyFindings) -> None:
+def _mark_stop(figure: "Figure", findings: PurifyFindings) -> None:
     """Draw a vertical line at the stop, its text on the side that has more room."""
     n_removed = findings.purification.trace.removed
     stop = int(n_removed[findings.purification.steps])
@@ -277,7 +277,7 @@ def _mark_stop(figure: Figure, findings: PurifyFindings) -> None:
 
 
 def _add_level(
-    figure: Figure, y: float, text: str, colour: str, dash: str, *, side: str = "top left"
+    figure: "Figure", y: float, text: str, colour: str, dash: str, *, side: str = "top left"
 ) -> None:
     level(figure, y=y, text=text, colour=colour, dash=dash, position=side, font_size=11.5)
 

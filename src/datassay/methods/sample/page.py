@@ -1,7 +1,5 @@
 """The page and files of a sampling; its text stands in `page.md.j2`."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +83,7 @@ def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
     return results
 
 
-def _change_figure(rows: list[dict[str, Any]]) -> Figure:
+def _change_figure(rows: list[dict[str, Any]]) -> "Figure":
     """Plot the change of each error by Taylor-based points, with its interval."""
     pairs = ((row["error"], row["difference"]) for row in rows)
     changes = [(name, Interval(gain, half, 1.0)) for name, (gain, half) in pairs]
@@ -144,7 +142,7 @@ def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
     }
 
 
-def _function_figure(findings: SamplingFindings) -> Figure:
+def _function_figure(findings: SamplingFindings) -> "Figure":
     """Plot f and Df, and the new points on the axis and on f (S0 Fig. 4)."""
     sample = findings.sample
     curve = findings.curve
@@ -189,7 +187,7 @@ def _function_figure(findings: SamplingFindings) -> Figure:
     return figure
 
 
-def _maps(findings: SamplingFindings) -> dict[str, Figure]:
+def _maps(findings: SamplingFindings) -> "dict[str, Figure]":
     """Plot, over cells of two inputs, the largest Df (S0 Fig. 5, 2a), and how many new points."""
     sample = findings.sample
     x = sample.x[~sample.is_new, :2]

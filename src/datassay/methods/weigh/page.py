@@ -1,7 +1,5 @@
 """The page and files of a weighting; its text stands in `page.md.j2`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -306,7 +304,7 @@ def _summary(findings: WeighFindings, page: Page) -> str:
     })
 
 
-def _weight_figure(findings: WeighFindings) -> Figure:
+def _weight_figure(findings: WeighFindings) -> "Figure":
     """Plot a histogram of the weights, doubtful samples apart; counts are on a log axis."""
     weight = findings.sample_weight
     is_doubtful = findings.near.is_doubtful
@@ -335,7 +333,7 @@ def _weight_figure(findings: WeighFindings) -> Figure:
     return figure
 
 
-def _gain_figure(gain: WeightGain) -> Figure:
+def _gain_figure(gain: WeightGain) -> "Figure":
     """Plot the change of score per weighting: a dot per seed, the mean with its interval."""
     points = in_points(gain.metric)
     unit = 100 if points else 1

@@ -71,8 +71,7 @@ def read_condition(words: str) -> Condition:
     limit = Fraction(number or 0) / (100 if percent else 1)
     if percent and limit > 1:
         raise SettingError(f"fail_on must have a share of at most 100 %; got {words!r}.")
-    is_share = bool(percent)
-    return Condition(words.strip(), name, limit, is_share, fails_at_limit=sign == ">=")
+    return Condition(words.strip(), name, limit, bool(percent), fails_at_limit=sign == ">=")
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
@@ -186,8 +185,7 @@ def _digest(summary: Mapping[str, Any]) -> str:
 
 
 def _is_named(quantity: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
-    """Return whether every fault found has a name that stays if rows are added or removed."""
-    # Numbers of rows do not stay, but where the user named a column of ids.
+    """Return whether each fault found has a name that stays as rows come and go, as ids do."""
     names = quantity["names"]
     inputs = (summary.get("origin") or {}).get("inputs", {})
     is_stable = inputs.get("ids") is not None or all(isinstance(name, str) for name in names)

@@ -192,12 +192,11 @@ def group_work(train: SampleSet, form: Form) -> dict[str, float]:
     """Count the operations that leaving out whole groups takes, by class and source."""
     n = len(train)
     b = form.n_rows // n
-    n_shifts = N_NODES // 2  # resolvents of a training that is not converged
     sizes = {
         kind: np.unique(names, return_counts=True)[1].tolist()
         for kind, names in _group_labels(train).items()
     }
-    return {k: removal_work(n, b, form.eigenproblem, s, n_shifts) for k, s in sizes.items()}
+    return {k: removal_work(n, b, form.eigenproblem, s, N_NODES // 2) for k, s in sizes.items()}
 
 
 def pair_work(n: int, m: int, form: Form) -> float:
