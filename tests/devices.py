@@ -96,6 +96,16 @@ def of_linearization(lin):
     return [loo.held_out, da.label_issues(lin).score, plain, fisher, da.values(lin).value]
 
 
+def of_sets(lin):
+    return [
+        score.linear_influence(lin, ridge=0.1), score.average_information(lin, draws=10),
+        score.common_information(lin, [[0, 1, 2], [4, 5]]), score.nearest_pairs(lin),
+        score.group_information(lin, np.arange(60) % 3), score.nearest_sets(lin),
+        score.pair_information(lin, [[0, 1], [2, 3]]), score.kl_information(lin, batch_size=10),
+        score.marginal_information(lin, [0, 1, 2], draws=5), score.removal_scores(lin),
+    ]  # fmt: skip
+
+
 def ask_index(model, data, others, folder, **settings):
     made = da.index(model, data, folder, **settings)
     opened = da.open_index(folder, model, **settings)
@@ -123,6 +133,8 @@ BY_NAME = {
     "mixed": lambda a, b, on: da.collect(dense(), a, b, projection=8, outputs="mixed", **on),
     "landmarks": lambda a, b, on: of_linearization(da.collect(dense(), a, b, **LARGEST, **on)),
     "scores": lambda a, b, on: of_linearization(da.collect(dense(), a, b, projection=8, **on)),
+    "sets": lambda a, b, on: of_sets(da.collect(dense(), a, b, projection=8, **on)),
+    "landmark sets": lambda a, b, on: of_sets(da.collect(dense(), a, b, **LARGEST, **on)),
     "attribution": lambda a, b, on: da.attribution(da.collect(dense(), a, b, projection=8, **on)),
     "summarize": lambda a, b, on: (
         da.summarize(da.collect(dense(), a, projection=8, **on), 0.3).keep
@@ -155,9 +167,27 @@ BY_NETWORK = {
     "removal_effects": lambda net, a, b: da.removal_effects(net, a, ridge=0.01, order="fixed"),
     "influence_moments": lambda net, a, b: da.influence_moments(net, a, ridge=0.01),
     "reweight": lambda net, a, b: act.reweight(net, a, b).weights,
+    "set_effects": lambda net, a, b: score.set_effects(net, a, [np.array([0, 1])], ridge=0.01),
+    "pair_influence": lambda net, a, b: score.pair_influence(net, a, ridge=0.01),
+    "head_problem": lambda net, a, b: act.head_problem(net, a, b),
+    "search_weights": lambda net, a, b: act.search_weights(net, a, b, n_trials=2),
+    "projection_quality": lambda net, a, b: score.projection_quality(net, a, b, n_features=(8, 16)),
+    "retrained_halves": lambda net, a, b: score.retrained_halves(
+        lambda _: net, a, b, recipe=SHORT, halves=4
+    ),
+    "assay": lambda net, a, b: (
+        da.assay((a.x, a.y), model=net, budget=0.0).scores.select_dtypes("number").to_numpy()
+    ),
     "standard_scores": lambda net, a, b: score.standard_scores(lambda _: net, a, b, recipe=SHORT),
 }
-OF_LINEAR = {"exact", "cg", "removal_effects"}  # d² of a network with hidden layers takes long
+OF_LINEAR = {
+    "exact",
+    "cg",
+    "removal_effects",
+    "set_effects",
+    "pair_influence",
+    "partition",
+}  # d² of a network with hidden layers takes long
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -1,6 +1,7 @@
 """A trained network as commands get it: a name, files of weights, and the training loss."""
 
 import copy
+import time
 from pathlib import Path
 
 from torch import nn
@@ -32,6 +33,14 @@ def loss_of(loss: str, train: SampleSet) -> str:
     if loss in {"bce", "next_token"}:
         return loss
     return task_loss(train, loss)
+
+
+def start_seconds(train: SampleSet) -> float:
+    """Return the seconds of loading the program, reading and encoding, which a plan adds."""
+    seconds = time.process_time()
+    if train.encoding is not None:
+        seconds += train.encoding.seconds  # of all samples: a plan encodes a few
+    return seconds
 
 
 def correlation(index: Index) -> str:

@@ -92,6 +92,7 @@ def outcome(
 LARGEST_MATRIX = 2**25
 # Values that the changed outputs of one chunk of samples may hold, 64 MiB.
 CHUNK_VALUES = 2**23
+MEASURED_VALUES = 2**19  # whose outcome is taken at a time
 EFFECTS = {
     "query": Meaning("position of the query among the validation samples"),
     "query_id": Meaning("id of the query; of a training sample where none is held out"),
@@ -233,14 +234,16 @@ def effects_of(
     if is_first_order:
         slope = torch.func.grad(lambda f: measured(f).sum())(outputs)
     for chunk in changes:
+        # A few samples at a time: an outcome takes several copies of what it is computed from.
+        parts = chunk.outputs.split(max(1, MEASURED_VALUES // outputs.numel()))
         if slope is None:
-            effect = with_all - measured(outputs - chunk.outputs)
+            effects = [with_all - measured(outputs - change) for change in parts]
         else:
-            effect = (chunk.outputs * slope).sum(2)
+            effects = [(change * slope).sum(2) for change in parts]
         yield Effects(
             start=chunk.start,
-            effect=effect,
-            prediction=chunk.outputs.square().sum((1, 2)),
+            effect=torch.cat(effects),
+            prediction=torch.cat([change.square().sum((1, 2)) for change in parts]),
             weight=chunk.weights,
             own_effect=chunk.own_effect,
         )

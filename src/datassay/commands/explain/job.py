@@ -20,7 +20,7 @@ from datassay.commands.explain.indexed import open_with_samples
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.frame import Findings
 from datassay.commands.terminal import block_table
-from datassay.commands.trained import INITIAL, loss_of, networks
+from datassay.commands.trained import INITIAL, loss_of, networks, start_seconds
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
@@ -189,7 +189,7 @@ def plan_lines(
     train: SampleSet, val: SampleSet | None, settings: ExplainSettings
 ) -> list[RenderableType]:
     """Return what `run` would compute: a table, the largest blocks of many, and sentences."""
-    start_seconds = time.process_time()  # of the program and of reading, which a run takes too
+    loading = start_seconds(train)
     settings = replace(settings, model=full_name(settings.model, train))
     models = networks(settings.model, settings.weights, train, settings.seed)
     loss = loss_of(settings.loss, train)
@@ -205,7 +205,7 @@ def plan_lines(
         *table,
         f"{count(plan.n_queries, 'query', 'queries')} by {plan.n_samples:,} training samples, "
         f"{count(plan.n_models, 'network')}: {plan.passes:,} passes of a sample.",
-        f"About {start_seconds + plan.seconds:.0f} s, {start_seconds:.0f} s of them to start and "
+        f"About {loading + plan.seconds:.0f} s, {loading:.0f} s of them to start and "
         f"to read the data; {plan.peak_bytes / 1e9:.2f} GB besides the program, which "
         f"{fits} in the {plan.free_bytes / 1e9:.1f} GB free. Nothing was run.",
         *([] if settings.weights else [INITIAL.format("")]),

@@ -13,7 +13,7 @@ from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.frame import type_command
 from datassay.commands.index.command import IndexSettings
 from datassay.commands.terminal import block_table, plain_text, warning_lines
-from datassay.commands.trained import INITIAL, loss_of, networks
+from datassay.commands.trained import INITIAL, loss_of, networks, start_seconds
 from datassay.data.samples import SampleSet
 from datassay.models.names import full_name
 from datassay.models.weights import weights_choice
@@ -81,7 +81,7 @@ def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
 
 def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType]:
     """Return what `run` would compute and keep: a table, the largest blocks, and sentences."""
-    start_seconds = time.process_time()  # of the program and of reading, which an index takes too
+    loading = start_seconds(train)
     plan = index_plan(_load_network(settings, train), train, **_options(settings, train))
     on_disk = [f"{size / 1e6:,.1f} MB" for size in plan.bytes]
     columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
@@ -100,8 +100,8 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
         f"{plan.row_bytes / 1e6:,.1f} MB of rows, "
         f"{plan.curvature_bytes / 1e6:,.1f} MB of curvature; {plan.scratch_bytes / 1e6:,.1f} MB "
         "more on disk while it is fitted.",
-        f"{plan.passes:,} passes of a sample. About {start_seconds + plan.seconds:.3g} s to make, "
-        f"{start_seconds:.1f} s of them to start and to read the data, then "
+        f"{plan.passes:,} passes of a sample. About {loading + plan.seconds:.3g} s to make, "
+        f"{loading:.1f} s of them to start and to read the data, then "
         f"{plan.query_seconds(QUERIES):.2g} s for {QUERIES:,} queries; "
         f"{plan.peak_bytes / 1e9:.2f} GB besides the program, which {fits} in the "
         f"{plan.free_bytes / 1e9:.1f} GB free. Nothing was written.",

@@ -36,8 +36,8 @@ from datassay.score.linear.training_run import (
 # in units of a matrix product's; as timed on one core at sizes 100 to 1000.
 EIGH_OPERATIONS = 40
 BLOCK_SOLVE_OPERATIONS = 80
-# Values of one chunk of groups, 256 MiB in float64.
-CHUNK_VALUES = 2**25
+# Values of one chunk of groups, 32 MiB in float64.
+CHUNK_VALUES = 2**22
 # Products of rows that many groups share are held whole up to this many rows.
 MOST_SHARED_ROWS = 1024
 

@@ -49,7 +49,7 @@ def cosines(lin: Linearization) -> Float[Tensor, "n n"]:
     length = traces.diagonal().clamp_min(0).sqrt()
     has_length = length > 0
     scale = torch.where(has_length, 1 / torch.where(has_length, length, 1.0), 0.0)
-    cosine = traces * scale[:, None] * scale
+    cosine = traces.mul_(scale[:, None]).mul_(scale)  # in place: n² values are held once
     cosine.fill_diagonal_(-torch.inf)
     cosine[:, ~has_length] = -torch.inf
     cosine[~has_length] = -torch.inf
