@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from datassay.score.label_issues import LabelIssues as LabelIssues
     from datassay.score.label_issues import label_issues as label_issues
     from datassay.score.labels.judges import further_judges as further_judges
+    from datassay.score.labels.sources import source_columns as source_columns
     from datassay.score.labels.judges import (
         held_out_probabilities as held_out_probabilities,
     )
