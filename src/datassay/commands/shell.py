@@ -236,7 +236,7 @@ def handle_stops() -> None:
             Stopped.latest = Stopped(number)
             raise Stopped.latest
 
-    def resend_stop(failure: sys.UnraisableHookArgs) -> None:
+    def resend_stop(failure: "sys.UnraisableHookArgs") -> None:
         """Send the signal again where Python could not raise it."""
         nonlocal last_time
         if not isinstance(failure.exc_value, Stopped):
