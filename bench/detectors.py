@@ -23,8 +23,7 @@ from datassay.collect import Linearization
 from datassay.commands import RunSettings
 from datassay.data import SampleSet
 from datassay.models import build_model
-from datassay.score import LabelIssues, further_judges, odd_inputs
-from datassay.score.labels.sources import source_columns
+from datassay.score import LabelIssues, further_judges, odd_inputs, source_columns
 
 FOLDS = 5
 # Inverse penalties of the logistic regression, the strongest penalty first.

@@ -20,7 +20,8 @@ SECTIONS = {
     ),
     "Against networks that were really retrained": (
         "leave_one_out", "papers/s1_table1", "attribution/halves", "attribution/inserted_texts",
-        "attribution/wrong_labels", "attribution/speed", "attribution/trust", "speed/retraining",
+        "attribution/wrong_labels", "attribution/speed", "speed/influence", "attribution/trust",
+        "speed/retraining",
         "peers/dattri",
     ),
     "Label errors": ("uses/advice", "labels", "uses/flags", "review", "uses/review_page"),
@@ -35,6 +36,7 @@ SECTIONS = {
     ),
     "Large data and long runs": (
         "attribution/index", "speed/scale", "uses/attack", "speed/cluster", "speed/plan",
+        "speed/size",
     ),
     "Readable polynomials and sample complexity": (
         "speed/polynomial", "papers/s3_grid", "uses/learning_curves",

@@ -63,5 +63,6 @@ def test_page_and_summary_carry_them():
         "treatment": "",
         "note": "digits with leading zeros are a code",
         "form": "",
+        "missing_code": None,
         "tells_target": False,
     }

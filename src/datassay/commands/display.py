@@ -50,8 +50,11 @@ def assay_html(findings: Findings, hints: str) -> str:
     key = []
     if suspects is not None and findings.samples.texts is not None:
         key = [MARKED]
-    actions = _actions(findings)
-    blocks = [*filter(None, [suspects]), *key, *filter(None, [actions]), *_advice(run_verdict)]
+    tables = []
+    if findings.acts is not None:
+        table = acts_table(findings.acts)
+        tables = [replace(table, rows=table.rows[:MOST_ACTIONS])]
+    blocks = [*filter(None, [suspects]), *key, *tables, *_advice(run_verdict)]
     return short_html(run_verdict.sentence, *lines, *blocks, hints)
 
 
@@ -62,13 +65,6 @@ def _advice(run_verdict: Verdict) -> list[str]:
     if run_verdict.note != NOT_COMPARED:
         note = run_verdict.note
     return [*lines, *filter(None, [note])]
-
-
-def _actions(findings: Findings) -> Table | None:
-    if findings.acts is None:
-        return None
-    table = acts_table(findings.acts)
-    return replace(table, rows=table.rows[:MOST_ACTIONS])
 
 
 def suspects_in_short(findings: Findings) -> Table | None:

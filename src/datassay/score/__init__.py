@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from datassay.score.labels.judges import (
         held_out_probabilities as held_out_probabilities,
     )
+    from datassay.score.labels.sources import source_columns as source_columns
     from datassay.score.learning_curve import LearningCurve as LearningCurve
     from datassay.score.learning_curve import learning_curve as learning_curve
     from datassay.score.leave_one_out import LeaveOneOut as LeaveOneOut

@@ -235,15 +235,15 @@ def effects_of(
         slope = torch.func.grad(lambda f: measured(f).sum())(outputs)
     for chunk in changes:
         # A few samples at a time: an outcome takes several copies of what it is computed from.
-        parts = chunk.outputs.split(max(1, MEASURED_VALUES // outputs.numel()))
+        output_changes = chunk.outputs.split(max(1, MEASURED_VALUES // outputs.numel()))
         if slope is None:
-            effects = [with_all - measured(outputs - change) for change in parts]
+            effects = [with_all - measured(outputs - change) for change in output_changes]
         else:
-            effects = [(change * slope).sum(2) for change in parts]
+            effects = [(change * slope).sum(2) for change in output_changes]
         yield Effects(
             start=chunk.start,
             effect=torch.cat(effects),
-            prediction=torch.cat([change.square().sum((1, 2)) for change in parts]),
+            prediction=torch.cat([change.square().sum((1, 2)) for change in output_changes]),
             weight=chunk.weights,
             own_effect=chunk.own_effect,
         )

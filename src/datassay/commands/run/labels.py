@@ -12,7 +12,6 @@ from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.issues import FEWEST
-from datassay.score.labels.noise import LabelNoise
 from datassay.score.labels.sources import LabelSources
 
 LEAST_SHARE = 0.005  # of a class's samples: smaller confusions are not listed
@@ -161,19 +160,16 @@ def label_facts(findings: Findings) -> dict[str, object]:
     """Return what is known of wrong labels, for summary.json."""
     issues = findings.issues
     names = findings.samples.class_names or ("0", "1")
-
-    def transition_facts(noise: LabelNoise) -> dict[str, object]:
-        return {"classes": names, "transition": noise.transition}
-
+    noises: list[dict[str, object]] = []
+    for noise in issues.noise:
+        noises.append({"kind": noise.kind, "gain": noise.gain})
+        if len(noise.transition) <= MOST_CLASSES:
+            noises[-1] |= {"classes": names, "transition": noise.transition}
     return {
         "expected_wrong": float(issues.probability.sum()),
         "expected_precision": issues.expected_precision(),
         "share_wrong": issues.share_wrong,
-        "noise": [
-            {"kind": noise.kind, "gain": noise.gain}
-            | (transition_facts(noise) if len(noise.transition) <= MOST_CLASSES else {})
-            for noise in issues.noise
-        ],
+        "noise": noises,
         "sources": map_optional(_source_facts, issues.sources),
         "confusions": [asdict(c) for c in confusions(findings)[:MOST_KEPT]],
     }

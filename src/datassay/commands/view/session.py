@@ -147,8 +147,7 @@ class Session:
 
     def remaining(self) -> dict[str, Any]:
         """Return what decisions change on the page, by name: columns, order, and what remains."""
-        # order: rows, open ones first; learned: decisions that it knows. finds: suspect rows that
-        # the run's own list lacks. enough: whether one can stop.
+        # learned: decisions that the order knows. finds: suspect rows that the run's list lacks.
         with self._lock:
             decisions = dict(self._decisions)
         reviewed = self.reviewed

@@ -133,7 +133,9 @@ def _expectation_maximisation(
     log_identity = torch.eye(k, dtype=torch.float64).log()[labels[trusted]]
     # Choosing by a mask copies: not where no label is trusted, as in most data.
     has_trusted = bool(trusted.any())
-    is_open = ~trusted if has_trusted else slice(None)
+    is_open: Tensor | slice = slice(None)
+    if has_trusted:
+        is_open = ~trusted
     open_labels = labels[is_open]
     previous_mean = -torch.inf
     least_gain = LEAST_GAIN[k > MOST_INTERCEPTS]

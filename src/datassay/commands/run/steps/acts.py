@@ -86,14 +86,10 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     review = expected_review_gain(context.results["label_issues"], table.score)
     actions = _add_review(actions, review)
     left_out = (*table.left_out, *filter(None, [choice.note]))
-    model_name = choice.name or _model_name(settings)
-    return replace(table, actions=tuple(actions), left_out=left_out, model=model_name)
-
-
-def _model_name(settings: RunSettings) -> str:
-    if settings.estimator is None:
-        return settings.model
-    return type(settings.estimator).__name__
+    name = settings.model
+    if settings.estimator is not None:
+        name = type(settings.estimator).__name__
+    return replace(table, actions=tuple(actions), left_out=left_out, model=choice.name or name)
 
 
 def _add_review(actions: list[ActionGain], review: ActionGain | None) -> list[ActionGain]:
@@ -152,12 +148,8 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         if LEAST_NEW <= len(new_rows) < len(val):
             lin = lin.judged_on(new_rows)
             val = val.subset(new_rows)
-        return [
-            Part(
-                train, val, lin, issues, information, penalty=_penalty(lin, issues), noise=None,
-                learner=learner(train, 0), copies=copies,
-            )
-        ]  # fmt: skip
+        fields = train, val, lin, issues, information, _penalty(lin, issues), None
+        return [Part(*fields, learner(train, 0), copies=copies)]
     noise = None
     if noise_models:
         noise = noise_models[0].transition
