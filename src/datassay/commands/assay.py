@@ -241,9 +241,10 @@ class Assay(Plotted):
         samples = self.findings.samples
         from datassay.commands.run.verdict import verdict
 
-        n_suspects = int(self.findings.issues.is_issue.sum())
-        text = f"{count(len(samples), 'sample')}, {count(n_suspects, 'suspected label')}"
-        headline = verdict(self.findings).cards[0].headline
+        said = verdict(self.findings)
+        suspects = count(said.labels.n_flagged, f"suspected {said.labels.noun}")
+        text = f"{count(len(samples), 'sample')}, {suspects}"
+        headline = said.cards[0].headline
         return f"Assay({samples.name}: {text}, next: {headline[:1].lower()}{headline[1:]})"
 
     def __str__(self) -> str:
@@ -264,7 +265,7 @@ class Assay(Plotted):
     def _hints(self) -> str:
         """How to go on, in a line."""
         return (
-            f"Go on: .review() opens the review, .apply() gives the data corrected, .save({OUT!r}) "
+            f"Next: .review(). Then .apply() gives the data corrected, and .save({OUT!r}) "
             f"writes the page; .suspects ({len(self.suspects):,}, worst first), .scores, .actions "
             "and .plot() hold the rest."
         )

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -21,8 +20,7 @@ from datassay.score.checks.columns import columns_first
 
 MOST_WARNINGS = 3
 MOST_SUSPECTS = 10
-MOST_ACTIONS = 5
-MOST_COLUMNS = 7
+MOST_COLUMNS = 9
 LONGEST, SIDE = 24, 32  # characters of a value, pixels of an image
 # At most so many words of a text are marked; each is in so many texts of the suggested class or
 # more, and so many times as often there as in the given class.
@@ -47,13 +45,10 @@ def assay_html(findings: Findings, hints: str) -> str:
     if n_more:
         lines += [f"{count(n_more, 'more warning')}: .warnings holds all."]
     suspects = suspects_in_short(findings)
-    key = []
-    if suspects is not None and findings.samples.texts is not None:
-        key = [MARKED]
+    key = [MARKED] if suspects is not None and findings.samples.texts is not None else []
     tables = []
     if findings.acts is not None:
-        table = acts_table(findings.acts)
-        tables = [replace(table, rows=table.rows[:MOST_ACTIONS])]
+        tables = [acts_table(findings.acts)]
     blocks = [*filter(None, [suspects]), *key, *tables, *_advice(run_verdict)]
     return short_html(run_verdict.sentence, *lines, *blocks, hints)
 

@@ -207,7 +207,7 @@ def query_note(predictions: Predictions) -> str:
         worst = f"the {N_WRONG} furthest off of {n_wrong}"
     else:
         worst = f"all {n_wrong}"
-    wrong_clause = text_if(n_wrong, f"{worst} that are predicted wrongly, then ")
+    wrong_clause = text_if(n_wrong, f"{worst} predicted wrongly (given → predicted), then ")
     has_random = n_shown > min(n_wrong, N_WRONG) + n_close
     random_clause = text_if(has_random, ", then others at random (seed 0)")
     close = f"the {n_close} of smallest margin among those predicted rightly"
@@ -225,7 +225,7 @@ def effect_words(predictions: Predictions) -> tuple[str, str, str]:
         target = f"the loss of the given {'label' if names else 'target'}"
         return target, "Raised the loss", "Lowered the loss"
     if predictions.attribution.measure == "margin":
-        target = f"how far the given label leads{text_if(is_logit, ' by its logit')} (its margin)"
+        target = f"the given label's lead{text_if(is_logit, ' in logits')} (its margin)"
         return target, "Raised the margin", "Lowered the margin"
     outputs = predictions.outputs
     if len(names) == 2 and outputs is not None and outputs.shape[1] == 1:

@@ -42,7 +42,7 @@ NAMES_OF_ADVICE = {LEAVE: "not shown to help"}
 FORECAST = "forecast, not measured"
 INSTEAD = "instead of relabelling"  # leaves out the same suspects
 ADVICE_COLOURS = {
-    DO: BLUE, TRY: SKY, INSTEAD: "#b8860b", FREE: "#009e73", NAMES_OF_ADVICE[LEAVE]: GREY,
+    DO: BLUE, TRY: SKY, INSTEAD: "#b8860b", FREE: "#5f6b76", NAMES_OF_ADVICE[LEAVE]: GREY,
     FORECAST: "#b5bdc6",
     "gains": BLUE, "may help": SKY, "no change is shown": GREY, "costs": VERMILION,
 }  # fmt: skip
@@ -76,8 +76,9 @@ def figure_of(result: Plotted) -> "Figure":
 
 @figure_of.register(ActionTable)
 def acts_figure(table: ActionTable) -> "Figure":
-    """Draw each action's gain and interval below its name; the widest may exceed the axis."""
-    actions = [action for action in table.actions if action.is_measured]
+    """Draw each action's measured gain and interval; the widest may exceed the axis."""
+    measured = [action for action in table.actions if action.is_measured]
+    actions = [action for action in measured if action.how != EXPECTED] or measured
     advice = [advice_text(action, table.actions) for action in actions]
     names = [action.words for action in actions]
     return _intervals_figure(actions, names, advice, table.metric)
@@ -108,7 +109,7 @@ def _intervals_figure(
     height = 174 + 44 * len(actions)
     lowest, highest = (scale * end for end in _span(actions))
     if any(action.low * scale < lowest or action.high * scale > highest for action in actions):
-        unit += "<br>the longest intervals go on"
+        unit += "<br>longer intervals go on beyond the axis"
     figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},
                    legend={"y": -80 / (height - 144)})  # fmt: skip
     for name, colour in ADVICE_COLOURS.items():
@@ -124,7 +125,7 @@ def _intervals_figure(
     level(figure, x=0, colour=GREY, width=1, dash=None)
     for k, name in enumerate(names):
         look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
-        figure.add_annotation(x=0, y=k, text=plotly_text(name, 60), **look)
+        figure.add_annotation(x=0, y=k, text=plotly_text(name, 60), bgcolor="white", **look)
     figure.update_xaxes(range=[lowest, highest])
     figure.update_yaxes(tickvals=list(range(len(actions))), showticklabels=False, ticks="",
                         range=[-0.5, len(actions) - 0.25], showgrid=True)  # fmt: skip
@@ -143,7 +144,7 @@ def advice_text(action: ActionGain, actions: Sequence[ActionGain]) -> str:
 
 def gains_title(actions: Sequence[ActionGain]) -> str:
     """Return the heading of a table or figure of actions: whether one helps."""
-    advice = {action.advice for action in actions}
+    advice = {action.advice for action in actions if action.how != EXPECTED}
     if DO in advice:
         return "What each action gains"
     if TRY in advice:

@@ -75,11 +75,12 @@ def test_what_changes_none_of_all_samples_is_never_advised():
     assert _scale_to_all(row, 1.25, {"remove": 0}).advice == "leave it"
 
 
-def test_a_review_stands_behind_what_helps():
+def test_a_review_stands_behind_what_was_measured_and_looks_at_more():
     rows = [*acts(BALANCE, UNSURE).actions]
     review, poor = acts(REVIEW, ("review", 0.004, -0.001, 0.02, "")).actions
-    assert [row.kind for row in _add_review(rows, review)] == ["balance", "review", "relabel"]
-    assert _add_review(rows, poor) == _add_review(rows, None) == rows
+    n = review.changed
+    assert _add_review(rows, review, n - 1)[-1] == _add_review(rows[:1], review, n)[-1] == review
+    assert all(_add_review(rows, *a) == rows for a in ((poor, 0), (None, 0), (review, n)))
 
 
 RELABEL = ("relabel", 0.016, 0.007, 0.024, "better")
@@ -358,7 +359,7 @@ def test_an_interval_that_is_far_wider_does_not_flatten_the_others():
     figure = acts_figure(acts(RELABEL, DROP, UNSURE, wide))
     least, most = figure.layout.xaxis.range
     assert least < -3.8 and -5 < least and 2.4 < most < 4
-    assert "the longest intervals go on" in figure.layout.xaxis.title.text
+    assert "longer intervals go on" in figure.layout.xaxis.title.text
     assert "go on" not in acts_figure(acts(RELABEL, DROP, UNSURE)).layout.xaxis.title.text
 
 

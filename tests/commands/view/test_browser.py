@@ -448,7 +448,7 @@ def test_a_link_in_focus_leaves_the_keys_alive_and_the_check_can_be_skipped(brow
         assert in_file(digits) == {first: ("keep", "")}
         until(
             browser,
-            "return document.getElementById('so-far').textContent.startsWith('You decided 1 ')",
+            "return document.getElementById('so-far').textContent.startsWith('You reviewed 1 ')",
         )
         press(browser, "f")
         assert part(browser, "end-title").endswith("to review are still open")

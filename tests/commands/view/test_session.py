@@ -198,7 +198,7 @@ def test_what_is_left_is_ordered_anew(session):
     assert left["order"][-3:] == [suspects[0], suspects[1], suspects[2]]
     assert len(left["wrong"]) == 90 and not {*left["finds"]} & {*suspects}
     assert left["learned"] == 0 and left["outcome"].startswith(
-        "You decided 3 of 90 labels and found 0 wrong. Of the other 87, "
+        "You reviewed 3 of 90 labels and found 0 wrong. Of the other 87, "
     )
     assert isinstance(left["sentence"], str) and isinstance(left["enough"], bool)
 

@@ -35,7 +35,7 @@ def expected_review_gain(issues: LabelIssues, score: float) -> ActionGain | None
     low = low_part * share
     high = min(high_part * share, error)
     return ActionGain(
-        kind=REVIEW, words="Review the labels worth a look", how=EXPECTED,
+        kind=REVIEW, words=f"Review {issues.worth_a_look.sum():,} labels", how=EXPECTED,
         gain=gain, low=low, high=high, p=1.0, verdict="", advice=advice(gain, low, high),
         changed=int(issues.worth_a_look.sum()),
         note=f"about {n_errors:.0f} of them should be wrong; it counts on right decisions",

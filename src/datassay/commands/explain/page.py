@@ -35,18 +35,16 @@ def page(findings: ExplainFindings) -> Page:
     influence = findings.self_influence
     cards = gallery(findings)
     harmful_rows = harmful(f)
-    strongest = f.first[:N_CHECK_FIRST]
     n_rows = min(N_ROWS, len(influence))
     is_ranked = bool(np.isfinite(influence).all())
     ids = {"harm": tuple(str(i) for i in f.ids[harmful_rows[:N_CHECK_FIRST]])}
-    ids["labels"] = tuple(str(i) for i in f.ids[strongest])
+    ids["labels"] = tuple(str(i) for i in f.ids[f.first[:N_CHECK_FIRST]])
     numbers = {
         "f": f,
         "typed": partial(type_command, f.facts),
         "is_ranked": is_ranked,
         "first": ids["labels"],
         "harm": ids["harm"],
-        "both": [name for name in ids["labels"] if name in ids["harm"]],
         "n_harm": len(harmful_rows),
         "harms": HARMS.get(f.attribution.measure, ""),
         "n_rows": n_rows,
@@ -62,9 +60,7 @@ def page(findings: ExplainFindings) -> Page:
         warnings=f.samples.warnings + f.warnings, files=FILES, columns=f.samples.columns,
         internals=INTERNALS,
     )  # fmt: skip
-    advice = (replace(a, command=type_command(f.facts, "run")) if a.kind == "labels" else a
-              for a in page.advice)  # fmt: skip
-    return replace(page, advice=tuple(advice), samples=first_samples(f) if is_ranked else None)
+    return replace(page, samples=first_samples(f) if is_ranked else None)
 
 
 def first_samples(findings: ExplainFindings) -> Gallery | None:
@@ -72,14 +68,14 @@ def first_samples(findings: ExplainFindings) -> Gallery | None:
     top = findings.first[:N_FIRST]
     top = top[top < len(findings.samples)]
     names = findings.samples.class_names
+    median = float(np.median(findings.self_influence)) or float("nan")
     cards = []
     for i, drawing in zip(top.tolist(), draw(findings.samples, top), strict=True):
         label = label_text(names, findings.samples.y[i])
         predicted = predicted_text(findings, i)
-        ending = text_if(predicted != label, f", predicted {shortened(predicted, 40)}")
-        if not predicted:
-            ending = ""
-        text = f"labelled {shortened(label, 40)}{ending}"
+        ending = text_if(predicted not in {"", label}, f", predicted {shortened(predicted, 40)}")
+        times = number(float(findings.self_influence[i]) / median)
+        text = f"labelled {shortened(label, 40)}{ending}, self-influence {times} × the median"
         cards += [Card(str(findings.ids[i]), text, drawing)]
     return Gallery(tuple(cards)) if cards else None
 

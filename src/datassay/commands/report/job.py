@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
+from datassay.act.review.gain import GainRow, ReviewGain
 from datassay.commands.finished import SCORES, SUMMARY, check_columns, read_scores, read_summary
 from datassay.commands.frame import Findings
 from datassay.commands.report.command import ReportSettings
@@ -41,8 +42,9 @@ class ComparedRun:
     n_samples: int  # that it scored
     n_suspects: int  # labels that it suspects
     facts: dict[str, str]  # what was run and on what, from its summary; empty where there is none
-    # What was gained since the run before it, in words; empty of a run without one.
+    # What was gained since the run before it, in words and measured; empty of a run without one.
     gained: str = ""
+    gain: ReviewGain | None = None
 
 
 @result
@@ -169,14 +171,18 @@ def _format_labels(values: pa.ChunkedArray) -> np.ndarray:
     return np.array([text(value) for value in values.to_pylist()])
 
 
-def _describe_run(folder: Path) -> tuple[dict[str, str], str]:
+def _describe_run(folder: Path) -> tuple[dict[str, str], str, ReviewGain | None]:
     """Return a run's facts by its summary, and what it gained; empty where it has no summary."""
     path = folder / SUMMARY
     if not path.is_file():
-        return {}, ""
+        return {}, "", None
     summary = read_summary(folder)
     facts = read_entry(summary, "facts")
     if not isinstance(facts, dict):
         raise DataError(f"{path} must hold an object with facts, as the run wrote it; it does not.")
-    gained = text_if(read_entry(summary, "before"), str(read_entry(summary, "verdict")))
-    return {str(name): str(value) for name, value in facts.items()}, gained
+    before = read_entry(summary, "before")
+    gained = text_if(before, str(read_entry(summary, "verdict")))
+    gain = read_entry(before, "gain")
+    if gain:
+        gain = ReviewGain(**gain | {"rows": tuple(GainRow(**row) for row in gain["rows"])})
+    return {str(name): str(value) for name, value in facts.items()}, gained, gain or None

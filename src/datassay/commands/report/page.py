@@ -12,6 +12,7 @@ from datassay.commands.report.job import ConsensusFindings
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Page, Row, Table
 from datassay.report.plots import chart, label_cells, level, marks
+from datassay.report.result_plots import figure_of
 from datassay.report.style import BLUE, SKY, VERMILION, plotly_text
 from datassay.report.tables import column, standard_json
 from datassay.report.wording import count, share
@@ -40,6 +41,7 @@ def page(findings: ConsensusFindings) -> Page:
     blocks: dict[str, Any] = {
         "runs": _runs(f),
         "votes": lambda: _votes(f),
+        "gain": lambda: figure_of(f.runs[-1].gain),
         "apart": lambda: scatter_figure(f) if len(f.runs) == 2 else None,
         "suspects": lambda: _sample_table("Suspects", f, suspects[:N_SUSPECTS], suggested),
         "changed": _sample_table("Changed most", f, changed, {"apart": shares}),

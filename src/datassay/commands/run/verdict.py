@@ -139,11 +139,10 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
         if not any(parts):
             return text
         return f"{text} {'Take the changes back' if _is_loss(before) else 'Keep the changes'}."
-    # What helps, else the correction if it may help, a review, the correction, what may help.
+    # What helps, else the correction as it was measured, a review's forecast, what may help.
     leading = [action for action in measured if action.advice == DO]
-    corrections = [a for a in measured if a.kind == RELABEL and labels.n_flagged]
-    leading += [action for action in corrections if action.advice == TRY]
-    leading += _find_review(findings, labels) + corrections
+    leading += [a for a in measured if a.kind == RELABEL and labels.n_flagged]
+    leading += _find_review(findings, labels)
     leading += [action for action in measured if action.advice == TRY]
     ending = ""
     if leading and findings.acts is not None:
@@ -254,11 +253,11 @@ def _before_cards(before: BeforeAfter) -> list[Advice]:
     recommendation = advice(row.gain, row.low, row.high)
     if recommendation == DO:
         text = f"On held-out samples they gain {gain}."
-    elif recommendation == TRY:
-        text = f"On held-out samples they may help: {gain}."
     else:
-        text = f"Neither a gain nor a loss is shown: {gain}. Right labels are worth keeping all "
-        text += "the same: every later model is judged by them."
+        text = f"Neither a gain nor a loss is shown: {gain}. "
+        if recommendation == TRY:
+            text = f"On held-out samples they may help: {gain}. "
+        text += "Right labels are worth keeping all the same: every later model is judged by them."
     return [Advice("before", "fine", f"Keep the {phrase}", text)]
 
 
@@ -282,16 +281,13 @@ def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain]) -> str:
     n = labels.n_flagged
     if not n:
         return (
-            f"{_capital(labels.expected)} of {labels.n:,} are wrong; these are the likeliest, and "
-            "a review of some tells how many."
+            f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though none stands out: a "
+            "review of these, the likeliest, tells how many."
         )
-    n_look = labels.n_review - n
-    subject = f"{n:,}" if n_look else inflect(n, "It", "They")
+    subject = f"{n:,}" if labels.n_review > n else inflect(n, "It", "They")
     text = f"{subject} {inflect(n, 'is', 'are')} probably wrong"
     if any(a.advice == LEAVE and a.high > -SHOWN for a in corrections):
         text += f": correct {inflect(n, 'it', 'them')} for clean data"
-    if n_look:
-        text += f". {n_look:,} more {inflect(n_look, 'is', 'are')} worth a look"
     return f"{text}."
 
 
@@ -311,9 +307,11 @@ def _label_card(
         removals = [a for a in label_actions if a.kind == REMOVE and a.gain > gain + SHOWN]
         label_actions = [*corrections, *removals]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
-    objects = labels.tried + text_if(labels.tried != "them", " of these")
     text = [_reason_to_review(labels, corrections)]
-    text += [f"{_capital(clause(a, metric, objects))}." for a in label_actions]
+    text += [f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions]
+    n_look = labels.n_review - labels.n_flagged
+    if labels.n_flagged and n_look:
+        text += [f"{n_look:,} more {inflect(n_look, 'is', 'are')} worth a look."]
     # What reviews gained elsewhere says nothing more where a correction was measured and may help.
     if not any(a.kind == RELABEL and a.advice in {DO, TRY} for a in label_actions):
         text += [f"{_capital(clause(a, metric))}." for a in _find_review(findings, labels)]
@@ -329,7 +327,7 @@ def _label_card(
                  "wrong, so do not remove them all."]  # fmt: skip
     if labels.n_slips:
         text += [f"{labels.n_slips:,} are wrong by a factor of {labels.factor:,g}, which the "
-                 "suggestion takes away."]  # fmt: skip
+                 "suggested value undoes."]  # fmt: skip
     cells = [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]
     if cells:
         n = len(cells)
@@ -341,6 +339,7 @@ def _label_card(
         text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
     headline = f"{'Review and correct' if is_sure else 'Review'} {labels.named}"
+    headline += text_if(before is not None and not labels.n_flagged, " (optional)")
     return Advice("label errors", "act" if is_sure else "look", headline, " ".join(text), ids,
                   command=typed.line("view"))  # fmt: skip
 

@@ -70,7 +70,7 @@ def _opening_lines(session: "Session") -> list[str]:
     n_look = int(reviewed.worth_a_look.sum())
     message = f"{reviewed.samples.name}: {n_look:,} of {n:,} labels are to be reviewed."
     if session.probe:
-        message += f" {len(session.probe)} drawn from all come first: they tell how many are wrong."
+        message += f" {len(session.probe)} drawn from all, doubtful ones more often, come first."
     saved = f"Decisions are saved in {session.path}; {len(session):,} are there. Ctrl-C ends."
     if session.unwritable:
         saved = (

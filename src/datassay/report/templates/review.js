@@ -189,12 +189,13 @@
     part("given").textContent = text(list.given[k]);
     part("suggested").textContent = text(list.suggested[k]);
     part("proposed").hidden = list.suggested[k] === list.given[k];
-    part("chance").textContent = reviewCards.chance(list.wrong[k]);
+    const isProbe = form.elements.show.value === "probe"; // a count that nothing may sway
+    part("chance").textContent = isProbe ? "" : reviewCards.chance(list.wrong[k]);
     part("take").textContent = differs(k) ? `Take “${text(list.suggested[k])}”` : "No suggestion";
     part("keep").textContent = `Keep “${text(list.given[k])}”`;
     root.querySelector("[data-act=take]").disabled = !differs(k);
     for (const act of ["take", "keep"]) { // what is likelier right stands out
-      const isLikelier = (act === "take") === list.wrong[k] > 0.5;
+      const isLikelier = !isProbe && (act === "take") === list.wrong[k] > 0.5;
       root.querySelector(`[data-act=${act}]`).classList.toggle("likelier", isLikelier);
     }
     const one = decisions.get(k);
@@ -541,7 +542,7 @@
     const show = form.elements.show;
     if (hasProbe()) {
       show.value = "probe";
-      part("learned").textContent = `Step 1 of 2: decide ${list.probe.length} labels drawn from all ${list.order.length.toLocaleString("en")}; they tell how many are wrong.` +
+      part("learned").textContent = `Step 1 of 2: decide ${list.probe.length} labels drawn from all ${list.order.length.toLocaleString("en")}, doubtful ones more often; they tell how many are wrong.` +
         (list.suspect.some(Boolean) ? ` Step 2: the ${counted(rowsOf("suspects").length, "label")} to review, most suspect first.` : "");
       part("learned").hidden = false;
     }
