@@ -65,17 +65,26 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
 
 
 def mend_units(issues: LabelIssues) -> LabelIssues:
-    """Return the issues with `unit_factors` set; in its rows the target without it is suggested."""
+    """Return the issues with `unit_factors` set; in its rows the target without it is suggested.
+
+    A target that would lie outside those that are not suspected keeps its suggestion: nothing is
+    proposed that was not observed.
+    """
+    trusted = issues.given_label[~issues.is_issue]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = issues.given_label / issues.suggested_label
     factors = find_unit_factors(ratio, issues.is_issue)
     suggested = issues.suggested_label.copy()
+    observed_factors = {}
     for row, factor in factors.items():
         if factor > 1:
-            suggested[row] = issues.given_label[row] / round(factor)
+            mended = issues.given_label[row] / round(factor)
         else:
-            suggested[row] = issues.given_label[row] * round(1 / factor)
-    return replace(issues, suggested_label=suggested, unit_factors=factors)
+            mended = issues.given_label[row] * round(1 / factor)
+        if trusted.min() <= mended <= trusted.max():
+            suggested[row] = mended
+            observed_factors[row] = factor
+    return replace(issues, suggested_label=suggested, unit_factors=observed_factors)
 
 
 def find_unit_factors(
