@@ -172,9 +172,6 @@ BY_NETWORK = {
     "head_problem": lambda net, a, b: act.head_problem(net, a, b),
     "search_weights": lambda net, a, b: act.search_weights(net, a, b, n_trials=2),
     "projection_quality": lambda net, a, b: score.projection_quality(net, a, b, n_features=(8, 16)),
-    "retrained_halves": lambda net, a, b: score.retrained_halves(
-        lambda _: net, a, b, recipe=SHORT, halves=4
-    ),
     "assay": lambda net, a, b: (
         da.assay((a.x, a.y), model=net, budget=0.0).scores.select_dtypes("number").to_numpy()
     ),
