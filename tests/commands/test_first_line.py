@@ -31,7 +31,8 @@ main()
 def write_churn(path, seed=0, n=200):
     rng = np.random.default_rng(seed)
     tenure, calls = rng.integers(0, 72, n), rng.poisson(2, n)
-    left = 0.6 * calls - 0.05 * tenure + rng.normal(size=n) > 0.2
+    left = 0.6 * calls - 0.05 * tenure + 0.3 * rng.normal(size=n) > 0.2
+    left ^= np.arange(n) % 20 == 0  # of these labels each is wrong
     table = {"customer_id": [f"C-{i}" for i in rng.permutation(n)], "tenure": tenure}
     table |= {"email": [f"u{i}@mail.org" for i in range(n)], "region": ["EU"] * n, "calls": calls}
     csv.write_csv(pa.table({**table, "churned": np.where(left, "yes", "no")}), path)

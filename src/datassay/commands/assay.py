@@ -241,10 +241,11 @@ class Assay(Plotted):
         samples = self.findings.samples
         from datassay.commands.run.verdict import verdict
 
-        said = verdict(self.findings)
-        suspects = count(said.labels.n_flagged, f"suspected {said.labels.noun}")
+        run_verdict = verdict(self.findings)
+        labels = run_verdict.labels
+        suspects = count(labels.n_flagged, f"suspected {labels.noun}")
         text = f"{count(len(samples), 'sample')}, {suspects}"
-        headline = said.cards[0].headline
+        headline = run_verdict.cards[0].headline
         return f"Assay({samples.name}: {text}, next: {headline[:1].lower()}{headline[1:]})"
 
     def __str__(self) -> str:

@@ -159,7 +159,9 @@ def test_noise_that_looks_like_hard_samples_is_said_to_be_possible():
     contradicted = 1 - fit_noise([f], y, "none").log_p.exp().gather(1, y[:, None]).mean()
     by_noise = torch.sigmoid(found.by_noise).mean()
     part = (1 - CONTRADICTED) * by_noise + CONTRADICTED * contradicted
-    assert 0.6 * part < chance.mean() < part and not flag_wrong(found.log_odds).any()
+    assert 0.6 * part < chance.mean() < part
+    listed = flag_wrong(found.log_odds).numpy()  # far from the boundary no sample is hard
+    assert listed.sum() < 0.05 * wrong.sum() and wrong[listed].all()
     assert float(by_noise) < 0.25 * wrong.mean() < chance.mean()
     order = torch.argsort(found.by_noise)
     assert (found.log_odds[order].diff() >= 0).all()  # both readings have one order

@@ -54,7 +54,10 @@ def test_classes_that_look_alike_are_hard_and_not_wrong(n):
 
 
 def test_the_belief_is_the_mean_over_explanations():
-    """Each weighs exp(log L), one rate as the mean over its fit and eight fixed rates."""
+    """Each weighs exp(log L), one rate as the mean over its fit and eight fixed rates.
+
+    Those whose classes lie apart have the prior of crisp classes and few wrong labels.
+    """
     draw = np.random.default_rng(2)
     x = draw.normal(size=300)
     y = torch.as_tensor((x + 0.3 * draw.normal(size=300) > 0).astype(int))
@@ -65,12 +68,22 @@ def test_the_belief_is_the_mean_over_explanations():
     belief = weigh_readings(judges, y, trusted, hard, [even])
     noises = [torch.tensor([[1 - r, r], [r, 1 - r]]).double() for r in RATES]
     fits = [even, *(fit_noise(judges, y, "none", start) for start in noises)]
-    gains = [fit.log_likelihood - hard.log_likelihood for fit in fits]
+    gains = [fit.log_likelihood - hard.log_likelihood + _log_prior(fit, hard, y) for fit in fits]
+    assert any(_log_prior(fit, hard, y) for fit in fits)
     weights = np.append(1, np.exp(gains) / len(fits)) / (1 + np.exp(gains).mean())
     p_right = [fit.log_posterior.exp()[torch.arange(300), y] for fit in fits]
     expected = sum(w * (1 - p) for w, p in zip(weights[1:], p_right, strict=True))
     assert belief.p_noiseless == pytest.approx(weights[0])
     assert torch.allclose(belief.p_wrong, expected, atol=1e-9)
+
+
+def _log_prior(fit, hard, y):
+    p = fit.log_p.exp()
+    if p.max(1).values.mean() <= 0.9:
+        return 0.0
+    fewer_nats = (p * fit.log_p).sum() - (hard.log_p.exp() * hard.log_p).sum()
+    share = 1 - fit.log_posterior.exp()[torch.arange(len(y)), y].mean()
+    return float(0.13 * fewer_nats - 1.5 * len(y) * share * min(share, 0.2))
 
 
 @given(seed=st.integers(0, 999), n=st.integers(1, 40))
@@ -137,12 +150,15 @@ def test_one_way_noise_of_two_classes_is_listed_and_told_in_both_readings(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_hard_samples_of_two_classes_are_no_one_way_noise(seed):
-    """Calibrated outputs of uneven classes, near and far: no label is listed, no reading named."""
+    """Calibrated outputs of uneven classes: at most 1 % of the labels listed, no reading named.
+
+    Of 40 seeds 16 of 24,000 labels are.
+    """
     draw = np.random.default_rng(seed)
     f = draw.normal(size=600) * draw.uniform(1, 4) + draw.normal()
     y = (draw.random(600) < 1 / (1 + np.exp(-f))).astype(int)
     outcome = explained(np.column_stack([-f, f]) / 2, y)
-    assert outcome.reading is None and not flag_wrong(outcome.log_odds).any()
+    assert outcome.reading is None and flag_wrong(outcome.log_odds).sum() <= 6
 
 
 @pytest.mark.parametrize("step", [1, 2])
