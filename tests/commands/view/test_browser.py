@@ -404,8 +404,8 @@ def test_a_review_by_keys_changes_nothing_unasked_and_ends_with_the_gain(browser
         ready(browser, server.url)
         meant, n_shown_decided = review_to_its_end(browser, folder)
         assert review_by_keys.in_file(folder) == meant and n_shown_decided == 0
-        assert "You found" in until(
-            browser, f"return {OUTCOME}.startsWith('You found') && {OUTCOME}"
+        assert "You reviewed" in until(
+            browser, f"return {OUTCOME}.startsWith('You reviewed') && {OUTCOME}"
         )
         state, gain = carried_out(browser)
         assert state == "done", gain
