@@ -103,14 +103,15 @@ def test_the_choice_of_damping_is_counted():
 def test_seconds_are_those_of_a_run(curvature, damping):
     train, val = da.load("digits")
     model = da.build_model("mlp:width=24", train)
-    ratios = []
+    pairs = []
     for _ in range(3):  # others may be using the cores, for a while
         settings = {"curvature": curvature, "damping": damping, "top": 5}
         planned = influence_plan(model, train, val, **settings).seconds
         started = time.perf_counter()
         da.influence(model, train, val, **settings)
-        ratios.append((time.perf_counter() - started) / planned)
-    assert any(1 / FACTOR < ratio < FACTOR for ratio in ratios)
+        pairs.append((planned, time.perf_counter() - started))
+    # A second is forgiven: a choice of damping ends early where a few settings already decide.
+    assert any(run < FACTOR * planned and planned < FACTOR * run + 1 for planned, run in pairs)
 
 
 @pytest.mark.slow
