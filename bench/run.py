@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from functools import partial
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from typing import Any
 
 from bench.frame import Contender, Options, Task, chosen, task_named
 from bench.record import Cell, append, read, record
-from bench.stats import memory, new_peak
+from bench.stats import cost_of, memory
 
 LIMIT = 1800  # seconds that one contender may take of one problem
 
@@ -176,12 +177,8 @@ def _answer(pipe: Connection, task: Task, contender: Contender, problem: Any, se
     os.dup2(devnull, 1)  # baselines print
     os.dup2(devnull, 2)
     assert task.judge is not None
-    before = memory("VmRSS")
-    new_peak()
-    start = time.process_time()
     try:
-        answer = contender.ask(problem, seed)
-        seconds, mib = time.process_time() - start, memory("VmHWM") - before
+        answer, seconds, mib = cost_of(partial(contender.ask, problem, seed))
         figures = {k: float(v) for k, v in task.judge(problem, answer, seed).items()}
         pipe.send({"figures": figures, "seconds": seconds, "mib": mib})
     except Exception as error:  # noqa: BLE001  a baseline may raise anything; the line says what

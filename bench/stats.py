@@ -1,12 +1,15 @@
 """Means with their intervals, correlations with theirs, and the memory of this process."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from scipy.stats import bootstrap, pearsonr
 from scipy.stats import t as student
+
+T = TypeVar("T")
 
 
 def interval(values: Sequence[float] | np.ndarray, scale: float = 1) -> tuple[float, float, float]:
@@ -53,6 +56,15 @@ def memory(which: str) -> float:
 def new_peak() -> None:
     """The peak VmHWM starts anew at what is held now."""
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+
+
+def cost_of(call: Callable[[], T]) -> tuple[T, float, float]:
+    """What a call returns; its processor seconds, and the MiB it held at most beyond the start."""
+    before = memory("VmRSS")
+    new_peak()
+    start = time.process_time()
+    result = call()
+    return result, time.process_time() - start, memory("VmHWM") - before
 
 
 class Stages:

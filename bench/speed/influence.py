@@ -5,7 +5,6 @@ libraries loaded before. The least processor time of two alternated turns counts
 memory beyond what was held at the start.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +19,7 @@ from bench.baselines import kronfluence
 from bench.data import folder
 from bench.frame import Case, Options, Row, Task
 from bench.run import fresh
-from bench.stats import memory, new_peak
+from bench.stats import cost_of, memory
 
 from datassay.data import load
 from datassay.models import build_model
@@ -103,13 +102,9 @@ def turn(name: str, who: str) -> dict[str, float]:
         sets=problem.sets and tuple(s.subset(np.arange(min(64, len(s)))) for s in problem.sets),
     )  # fmt: skip
     CONTENDERS[who](warm, model)  # what is loaded and compiled once
-    before = memory("VmRSS")
-    new_peak()
-    start = time.process_time()
-    effect = CONTENDERS[who](problem, model)
-    seconds = time.process_time() - start
+    effect, seconds, mib = cost_of(partial(CONTENDERS[who], problem, model))
     assert effect.shape == (len(problem), SIZES[name].m)
-    return {"seconds": seconds, "mib": memory("VmHWM") - before, "whole_mib": memory("VmHWM")}
+    return {"seconds": seconds, "mib": mib, "whole_mib": memory("VmHWM")}
 
 
 def compared(name: str, options: Options) -> dict[str, object]:

@@ -7,7 +7,6 @@ logistic regression, scikit-learn's exact and faiss' flat neighbours, each sampl
 `--set sizes=1000,2000` does some sizes.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -18,7 +17,7 @@ import pandas as pd
 from bench import commands
 from bench.frame import Case, Options, Row, Task
 from bench.run import fresh
-from bench.stats import memory, new_peak
+from bench.stats import cost_of
 
 ROWS = (1000, 2000, 4000, 8000, 16_000, 32_000, 64_000)
 # What varies → sizes, and (file, seed, size) → the file.
@@ -66,11 +65,8 @@ def asked(name: str, file: Path) -> dict[str, float]:
     frame = pd.read_csv(file)
     x, y = frame.drop(columns="target").to_numpy(), frame["target"].to_numpy()
     BASELINES[name](x[:300], y[:300])
-    before = memory("VmRSS")
-    new_peak()
-    start = time.process_time()
-    BASELINES[name](x, y)
-    return {"seconds": time.process_time() - start, "mib": memory("VmHWM") - before}
+    _, seconds, mib = cost_of(partial(BASELINES[name], x, y))
+    return {"seconds": seconds, "mib": mib}
 
 
 def measure(what: str, options: Options) -> Iterator[tuple[str, dict]]:

@@ -185,7 +185,7 @@ def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = 
     edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
     stack_counts(figure, score, groups, edges, "%{y} samples near %{x:.2f}")
     if is_odds:
-        level(figure, x=0, text="suspected →", position="top right", yanchor="bottom")
+        level(figure, x=0, text="likelier wrong →", position="top right", yanchor="bottom")
         chances = CHANCES
         if edges[-1] - edges[0] < FARTHEST_ODDS:
             chances += MORE_CHANCES

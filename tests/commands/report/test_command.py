@@ -21,6 +21,8 @@ from helpers.command_line import (
 )
 from helpers.runs import compared, write_run
 
+NO_SUMMARIES = (b"{", b"[1]", b'{"facts": {}, "before": {"gain": {"rows": 1}}}')
+
 
 @pytest.fixture
 def runs(tmp_path):
@@ -174,7 +176,7 @@ def test_folders_that_cannot_be_compared_cost_one_line(tmp_path, runs, spoil, me
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("scores.parquet", b"PAR1 not"), ("summary.json", b"{"), ("summary.json", b"[1]")],
+    [("scores.parquet", b"PAR1 not"), *(("summary.json", text) for text in NO_SUMMARIES)],
 )
 def test_damaged_files_are_named(tmp_path, runs, name, content):
     (runs[1] / name).write_bytes(content)

@@ -228,14 +228,12 @@ def test_a_number_far_from_the_others_and_in_nines_stands_for_a_missing_one(
     kept = da.load(table, target="y", keep=["c"])[0]
     assert kept.columns[1].missing_code is None and not kept.warnings
     if is_code:
-        empty = [None] * count + list(numbers[count:])
-        gaps = table.set_column(1, "c", pa.array(empty, pa.float64()))
+        gaps = table.set_column(1, "c", pa.array([None] * count + [*numbers[count:]], pa.float64()))
         assert np.array_equal(train.x, da.load(gaps, target="y")[0].x)
 
 
 def test_new_rows_have_the_code_of_the_training():
-    values = [-999] * 30 + AGES[30:]
-    table = pa.table({"c": values, "y": ["yes", "no"] * 500})
+    table = pa.table({"c": [-999] * 30 + AGES[30:], "y": ["yes", "no"] * 500})
     few = table.slice(28, 4)  # two of them with the code
     train, val = da.load(table, target="y", val=few)
     assert np.array_equal(train.preparation.transform(few), train.x[28:32])

@@ -184,5 +184,11 @@ def _describe_run(folder: Path) -> tuple[dict[str, str], str, ReviewGain | None]
     gained = text_if(before, str(read_entry(summary, "verdict")))
     gain = read_entry(before, "gain")
     if gain:
-        gain = ReviewGain(**gain | {"rows": tuple(GainRow(**row) for row in gain["rows"])})
+        try:
+            gain = ReviewGain(**gain | {"rows": tuple(GainRow(**row) for row in gain["rows"])})
+        except (KeyError, TypeError) as error:
+            raise DataError(
+                f"{path} must hold the gain of a review as this version writes it; it does not. "
+                "Run it again."
+            ) from error
     return {str(name): str(value) for name, value in facts.items()}, gained, gain or None

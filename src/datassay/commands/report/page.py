@@ -163,20 +163,13 @@ def scatter_figure(findings: ConsensusFindings) -> "Figure":
     x_scores, y_scores = findings.consensus.issue_score
     titles = (f"label issue score in {name}" for name in findings.consensus.names)
     figure = chart(*titles, showlegend=True)
+    hover = "%{customdata}"
     words = (("suspected by none", "#b5bdc6"), ("by one", SKY), ("by both", VERMILION))
     for votes, (name, colour) in enumerate(words):
         rows = findings.voted[votes]
         ids = [plotly_text(str(i), 40) for i in findings.consensus.ids[rows]]
         if rows.any():
-            marks(
-                figure,
-                x_scores[rows],
-                y_scores[rows],
-                name,
-                colour,
-                "%{customdata}",
-                customdata=ids,
-            )
+            marks(figure, x_scores[rows], y_scores[rows], name, colour, hover, customdata=ids)
     level(figure, x=0)
     level(figure, y=0)
     return figure

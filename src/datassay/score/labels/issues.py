@@ -88,7 +88,7 @@ class LabelIssues(Tabular):
         "log odds that the label is wrong; of targets the held-out residual's modified z-score "
         "minus 3.5",
         unit="nats; of targets none",
-        sign="high: more likely wrong; 0: the bound of suspicion",
+        sign="high: more likely wrong; 0: as likely as not",
         name="label_issue_score",
     )
     probability: Float[np.ndarray, " n"] = column(
