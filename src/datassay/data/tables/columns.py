@@ -141,10 +141,10 @@ def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> 
     column = replace(column, form="1.234,5") if has_comma else column
     if are_dates(kind):
         return read_dates(values, column)
-    return _without_code(read_numbers(values, column), choices)
+    return _mark_missing_code(read_numbers(values, column), choices)
 
 
-def _without_code(read: ReadColumn, choices: Choices) -> ReadColumn:
+def _mark_missing_code(read: ReadColumn, choices: Choices) -> ReadColumn:
     """Return a column of numbers with its code of missing values, if it has one, as missing."""
     name = read.column.name
     code = None

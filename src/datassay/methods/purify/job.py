@@ -123,7 +123,7 @@ def _standard_error(findings: PurifyFindings, score: float) -> float:
     return math.sqrt(score * (1 - score) / len(findings.validation))
 
 
-def change(findings: PurifyFindings) -> Interval:
+def score_change(findings: PurifyFindings) -> Interval:
     """Return the change of the score by removal: as cross-fitting judged it, or on validation."""
     ours = findings.purification
     crossed = ours.cross_fit
@@ -139,7 +139,7 @@ def _validation_change(findings: PurifyFindings, purification: Purification) -> 
     return interval(gain, _standard_error(findings, float(scores[0])))
 
 
-def changes(findings: PurifyFindings) -> list[tuple[str, Interval]]:
+def changes_by_order(findings: PurifyFindings) -> list[tuple[str, Interval]]:
     """Return names and changes of our removal and the baseline's; [] of a regression, or none."""
     ours = findings.purification
     crossed = ours.cross_fit
@@ -151,7 +151,7 @@ def changes(findings: PurifyFindings) -> list[tuple[str, Interval]]:
         name = "suspects"
     rows = []
     if findings.samples.is_classification and n:
-        rows.append((f"{n:,} {name}", change(findings)))
+        rows.append((f"{n:,} {name}", score_change(findings)))
         if baseline is not None and len(baseline.removed):
             name = f"{len(baseline.removed):,} by loss"
             rows.append((name, _validation_change(findings, baseline)))

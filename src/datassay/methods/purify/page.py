@@ -19,9 +19,9 @@ from datassay.methods.purify.job import (
     Foreign,
     PurifyFindings,
     before_and_after,
-    change,
-    changes,
+    changes_by_order,
     foreign,
+    score_change,
 )
 from datassay.methods.purify.loop import Purification
 from datassay.methods.purify.stopping import SMOOTHED
@@ -63,8 +63,8 @@ def page(findings: PurifyFindings) -> Page:
         "start": start,
         "stop": stop,
         "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
-        "change": change(findings),
-        "changes": changes(findings),
+        "change": score_change(findings),
+        "changes": changes_by_order(findings),
         "folder": named_folder(findings.facts, "purified"),
         "hits": 0,
         "n_foreign": 0,
