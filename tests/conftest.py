@@ -29,7 +29,7 @@ typecheck.install([*(f"datassay.{package}" for package in CORE), *MODULES])
 import sklearn.datasets  # noqa: E402  (OpenMP reads the variable above)
 
 from helpers import perturbation  # noqa: E402
-from helpers.browser import started  # noqa: E402
+from helpers.browser import reset, started  # noqa: E402
 from helpers.threads import pytest_configure  # noqa: E402, F401
 
 perturbation.install()
@@ -52,10 +52,16 @@ def pytest_sessionfinish():
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    """One headless browser for all tests; a test resizes it as it needs."""
+def one_browser(tmp_path_factory):
     with started(tmp_path_factory.mktemp("profile")) as driver:
         yield driver
+
+
+@pytest.fixture
+def browser(one_browser):
+    """One headless browser for all tests, each of which finds it as the first did."""
+    reset(one_browser)
+    return one_browser
 
 
 @pytest.fixture

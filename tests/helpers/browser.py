@@ -90,11 +90,24 @@ def violations(browser):
 def violations_of_schemes(browser):
     """What axe finds in dark and in light: scheme and rule → its first element and why."""
     found = {}
-    for scheme in ("dark", "light"):  # as it was
-        feature = {"name": "prefers-color-scheme", "value": scheme}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    for scheme in ("dark", "light"):
+        show_scheme(browser, scheme)
         found |= {f"{scheme}, {rule}": why for rule, why in violations(browser).items()}
     return found
+
+
+def show_scheme(browser, scheme):
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+
+def reset(browser):
+    """An empty page of the usual width in light, and nothing logged."""
+    browser.get("about:blank")
+    resize(browser, 1280)
+    show_scheme(browser, "light")
+    browser.set_script_timeout(30)
+    browser.get_log("browser")
 
 
 def resize(browser, width, height=900):

@@ -257,8 +257,7 @@ def test_the_page_of_an_explanation(browser, tmp_path, kind):
     result = explained_findings(kind)
     silent_and_narrow(browser, tmp_path, explain_page(result))
     assert visible(browser, "id") == [str(i) for i in result.samples.ids[result.first[:48]]]
-    link = browser.find_element("css selector", "[data-show=harm]")
-    browser.execute_script("arguments[0].click()", link)
+    choose(browser, view="harm")
     assert visible(browser, "id") == [str(i) for i in result.samples.ids[harmful(result)[:48]]]
     assert explained(browser)[0].startswith("validation id ")
 
