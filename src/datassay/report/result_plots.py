@@ -9,8 +9,8 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from datassay import stats
-from datassay.act.choose.action import DROP, RELABEL, REMOVE
-from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
+from datassay.act.choose.action import DROP, REMOVE
+from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable, is_correction_advised
 from datassay.act.remove.removal_curve import (
     HIGHEST_FIRST,
     LOWEST_FIRST,
@@ -26,7 +26,7 @@ from datassay.report.wording import in_points
 from datassay.results import Plotted, Tabular, columns_of
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
-from datassay.stats import DO, FREE, LEAVE, SHOWN, TRY
+from datassay.stats import DO, FREE, LEAVE, TRY
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -88,7 +88,7 @@ def acts_figure(table: ActionTable) -> "Figure":
 def review_figure(gain: ReviewGain) -> "Figure":
     """Draw what a review gained, by the labels that both sides agree on, with its interval."""
     row = gain.rows[0]
-    if row.high <= -SHOWN:
+    if stats.shows_loss(row.high):
         verdict = "costs"
     else:
         advice = stats.advice(row.gain, row.low, row.high)
@@ -134,8 +134,8 @@ def _intervals_figure(
 
 def advice_text(action: ActionGain, actions: Sequence[ActionGain]) -> str:
     """Return what to do with one of several actions, as tables and figures name it."""
-    is_corrected = any(a.kind == RELABEL and a.advice in {DO, TRY} for a in actions)
-    if is_corrected and action.kind in {REMOVE, DROP} and action.advice in {DO, TRY}:
+    leaves_out = action.kind in {REMOVE, DROP} and action.is_advised
+    if leaves_out and is_correction_advised(actions):
         return INSTEAD
     if action.how == EXPECTED:
         return FORECAST
