@@ -345,10 +345,11 @@ def _gain_figure(gain: WeightGain) -> "Figure":
         seed_gains = unit * (gain.score[:, i] - gain.score[:, 0])
         # Seeds of equal gain are one dot, the larger the more there are.
         values, counts = np.unique(seed_gains.round(9), return_counts=True)
-        height = np.full(len(values), n + 1 - i) + 0.28
+        height = np.full(len(values), n - i) - 0.28
         hover = "%{x:+.3g} (seeds: %{customdata})"
         marks(
             figure, values, height, name, BLUE if i == 1 else GREY, hover,
-            size=8 * np.sqrt(counts), opacity=0.45, customdata=counts, legendgroup=name,
+            size=8 * np.sqrt(counts), opacity=0.45, customdata=counts,
         )  # fmt: skip
+    figure.update_xaxes(range=None, autorange=True)  # seeds may lie beyond all intervals
     return figure
