@@ -65,7 +65,6 @@ def _advice(run_verdict: Verdict) -> list[str]:
 def suspects_in_short(findings: Findings) -> Table | None:
     """Return the ten most suspect samples and what they look like; None if there are none."""
     positions = to_check(findings)
-    samples = findings.samples
     if not len(positions):
         return None
     order = positions[:MOST_SUSPECTS]
@@ -76,7 +75,7 @@ def suspects_in_short(findings: Findings) -> Table | None:
     columns |= {"likely wrong": chances, **_looks(findings, order)}
     rows = zip(table["id"].to_pylist(), zip(*columns.values(), strict=True), strict=True)
     noun = "targets"
-    if samples.is_classification or findings.has_several_labels:
+    if findings.samples.is_classification or findings.has_several_labels:
         noun = "labels"
     name = f"The {len(order)} most suspect of {len(positions):,} {noun} to review"
     return Table(name, ("id", *columns), tuple(Row(str(i), cells) for i, cells in rows))

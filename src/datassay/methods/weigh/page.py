@@ -140,7 +140,6 @@ def _class_table(findings: WeighFindings) -> Table:
     """Return the share of samples and of weight of each class that occurs."""
     samples = findings.samples
     weight = findings.sample_weight
-    is_doubtful = findings.near.is_doubtful
     is_constant = findings.local.variance == 0
     rows = []
     for c in np.unique(samples.y):
@@ -152,7 +151,7 @@ def _class_table(findings: WeighFindings) -> Table:
             share(weight[in_class].sum() / weight.sum()),
             number(float(weight[in_class].mean())),
             share(is_constant[in_class].mean()),
-            f"{(is_doubtful & in_class).sum():,}",
+            f"{(findings.near.is_doubtful & in_class).sum():,}",
         ))
     columns = (
         "class", "samples", "share of samples", "share of weight", "mean weight", "variance 0",

@@ -1,6 +1,5 @@
 """Weight the samples by local variance in feature space and retrain the last layer (S0 Alg. 1)."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -105,26 +104,6 @@ class HeadProblem:
             start=(layer.weight.detach().cpu(), bias), bias=bias is not None,
             val=self.val if stopped else None, **options,
         )  # fmt: skip
-
-    def best_scores(
-        self,
-        weights: Float[np.ndarray, "M n"],
-        recipe: HeadRecipe,
-        seeds: Sequence[int],
-        progress: Progress,
-    ) -> Float[np.ndarray, " M"]:
-        """Train under each weighting; return its validation score, the mean over seeds.
-
-        Args:
-            weights: M weightings, of any scale.
-            recipe: solver and its settings.
-            seeds: of fresh weights and of the order of the samples.
-            progress: called with (step, epochs done, epochs in all).
-
-        Returns:
-            Accuracy, or minus half the squared error in the layer's unit.
-        """
-        return self.scores(self.train(weights, recipe, seeds=tuple(seeds), progress=progress))
 
     def scores(self, trained: TrainedHeads) -> Float[np.ndarray, " M"]:
         """Return the validation scores at the returned epochs, the mean over seeds."""
