@@ -54,7 +54,8 @@ def line(
 ) -> None:
     """Draw a line; "%{x}" and "%{y}" in `hover` are its values. An empty `hover` shows none."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
-    _scatter(figure, x, y, name, hover, {"mode": mode, "line": stroke, **more}, limit)
+    look = {"mode": mode, "line": stroke, **more}
+    figure.add_scatter(x=x, y=y, **(_labels(name, hover, limit) | look))
 
 
 def marks(
@@ -73,9 +74,10 @@ def marks(
     **more: Any,
 ) -> None:
     """Draw one mark per value; `hover` as in `line`."""
-    look = {"color": colour, "size": size, "symbol": symbol, "opacity": opacity}
-    look = {key: value for key, value in look.items() if value is not None}
-    _scatter(figure, x, y, name, hover, {"mode": mode, "marker": look, **more}, limit)
+    style = {"color": colour, "size": size, "symbol": symbol, "opacity": opacity}
+    style = {key: value for key, value in style.items() if value is not None}
+    look = {"mode": mode, "marker": style, **more}
+    figure.add_scatter(x=x, y=y, **(_labels(name, hover, limit) | look))
 
 
 def bars(
@@ -96,7 +98,7 @@ def bars(
     else:
         rim = {"width": 0}
     look = {"marker": {"color": colour, "line": rim}, **more}
-    figure.add_bar(x=x, y=y, **(_name_of(name, limit) | _hover_of(hover, name) | look))
+    figure.add_bar(x=x, y=y, **(_labels(name, hover, limit) | look))
 
 
 def level(
@@ -251,21 +253,12 @@ def label_cells(figure: "Figure", names: Sequence[str]) -> None:
     figure.update_yaxes(**ticks, autorange="reversed", showgrid=False)
 
 
-def _scatter(
-    figure: "Figure", x: Any, y: Any, name: str, hover: str, look: dict[str, Any], limit: int
-) -> None:
-    figure.add_scatter(x=x, y=y, **(_name_of(name, limit) | _hover_of(hover, name) | look))
-
-
-def _name_of(name: str, limit: int) -> dict[str, Any]:
-    if not name:
-        return {}
-    return {"name": plotly_text(name, limit)}
-
-
-def _hover_of(hover: str, name: str) -> dict[str, Any]:
-    """Return what a hover says, with the name behind it unless `hover` places it itself."""
+def _labels(name: str, hover: str, limit: int) -> dict[str, Any]:
+    """Return a name, and what a hover says, with the name behind it unless `hover` places it."""
+    labels: dict[str, Any] = {}
+    if name:
+        labels["name"] = plotly_text(name, limit)
     if not hover:
-        return {"hoverinfo": "skip"}
+        return labels | {"hoverinfo": "skip"}
     box = LEGEND if name else "<extra></extra>"
-    return {"hovertemplate": hover if "<extra>" in hover else hover + box}
+    return labels | {"hovertemplate": hover if "<extra>" in hover else hover + box}

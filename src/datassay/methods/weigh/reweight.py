@@ -17,6 +17,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.methods.weigh.settings import Weighting
 from datassay.methods.weigh.weights import local_variance_weights
+from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.train.head import Head, split_head
@@ -230,9 +231,7 @@ def reweight(
     trained = problem.train(
         weights[None], recipe, seeds=(seed,), stopped=stopped, progress=progress
     )
-    bias = None
-    if trained.bias is not None:
-        bias = trained.bias[0, 0]
+    bias = select_rows(trained.bias, (0, 0))
     retrained = problem.head.with_layer(trained.weight[0, 0], bias)
     new_layer: Any = retrained.get_submodule(problem.head.name)
     new_head = replace(problem.head, model=retrained, layer=new_layer)
