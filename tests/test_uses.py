@@ -7,9 +7,9 @@ from scipy.ndimage import gaussian_filter
 from scipy.stats import mannwhitneyu
 
 import datassay as da
+from datassay.act.remove.auroc import auroc
 from datassay.act.remove.removal_curve import removal_curve
 from datassay.data.samples import SampleSet
-from datassay.ranks import auroc
 
 
 def digits(*classes, seed=0):

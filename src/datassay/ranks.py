@@ -56,19 +56,6 @@ def superiority(ranks: Float[np.ndarray, " n"], mask: Bool[np.ndarray, " n"]) ->
     return float((ranks[mask].sum() - n_inside * (n_inside + 1) / 2) / (n_inside * n_outside))
 
 
-def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:
-    """Compute the probability that a wrong sample scores above a right one, ties counted half.
-
-    Args:
-        wrong: which samples are wrong; both kinds must occur.
-        score: higher: more likely wrong.
-
-    Returns:
-        The area under the receiver operating characteristic, by the rank-sum statistic.
-    """
-    return superiority(mean_ranks(score), wrong)
-
-
 def longest_rise(x: Shaped[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> int:
     """Return the most rows, of different x, in which y never falls as x rises."""
     ends: list[float] = []  # the least last y of rises of each length

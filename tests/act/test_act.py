@@ -11,13 +11,13 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 from datassay.act.remove import rules as keep_rules
+from datassay.act.remove.auroc import auroc
 from datassay.act.remove.growth import unit_rows
 from datassay.act.remove.removal_curve import RANDOM, removal_curve
 from datassay.act.remove.summarize import summarize, suspects_first
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
-from datassay.ranks import auroc
 from datassay.score.compare.retraining_check import baselines
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import sample_information

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 import datassay as da
+from datassay.act.remove.auroc import auroc
 from datassay.act.remove.removal_curve import train_all
 from datassay.data.corrupt.adversarial import add_adversarial
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.ranks import auroc
 
 
 def problem(n=60, k=3, seed=0):

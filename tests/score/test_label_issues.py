@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from datassay.act.remove.auroc import auroc
 from datassay.collect.collection import collect
 from datassay.collect.form import ProductSettings
 from datassay.data.corrupt.label_noise import add_label_noise
@@ -15,7 +16,6 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.progress import silent
-from datassay.ranks import auroc
 from datassay.score.label_issues import label_issues
 from datassay.score.labels.judges import held_out_probabilities
 from datassay.score.labels.ridge import RIDGES, ridge_fit

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datassay.act.choose.learner import best_learner as best_learner
     from datassay.act.choose.parts import Part as Part
     from datassay.act.choose.parts import fifths as fifths
+    from datassay.act.remove.auroc import auroc as auroc
     from datassay.act.remove.removal_curve import RemovalCurve as RemovalCurve
     from datassay.act.remove.removal_curve import removal_curve as removal_curve
     from datassay.act.remove.removal_curve import task_recipe as task_recipe
@@ -81,7 +82,6 @@ if TYPE_CHECKING:
     from datassay.methods.weigh.weights import SampleWeights as SampleWeights
     from datassay.methods.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.methods.weigh.weights import sample_weights as sample_weights
-    from datassay.ranks import auroc as auroc
     from datassay.train.folds import validation_score as validation_score
     from datassay.train.learner import Estimators as Estimators
     from datassay.train.learner import Networks as Networks

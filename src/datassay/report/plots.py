@@ -12,6 +12,7 @@ from datassay.report.style import layout as look_of
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+CHANGE_HOVER = "%{x:.3g} (%{customdata[0]:.3g} to %{customdata[1]:.3g})"
 LEGEND = "<extra>%{fullData.name}</extra>"  # the name behind what a hover says
 Colour = str | list[str]
 Group = tuple[str, np.ndarray, str]
@@ -192,16 +193,15 @@ def change_chart(
 
     Args:
         title: of the axis, with its unit.
-        rows: name and change, which has `gain`, `low` and `high`. Widest intervals may exceed the
-            axis.
+        rows: name and change, with `gain`, `low` and `high`; the widest may exceed the axis.
         scale: times which they are drawn.
         groups: of each row, for the legend; (): no legend, and the first row stands out.
         colours: of the groups, in the legend's order.
     """
     n = len(rows)
     names = [name for name, _ in rows]
-    scaled_changes = [(change.gain, change.low, change.high) for _, change in rows]
-    gain, low, high = scale * np.array(scaled_changes).reshape(n, 3).T
+    changes = [(change.gain, change.low, change.high) for _, change in rows]
+    gain, low, high = scale * np.array(changes).reshape(n, 3).T
     height = np.arange(n)[::-1]
     lowest, highest = _span(gain, low, high)
     if (low < lowest).any() or (high > highest).any():
@@ -218,14 +218,13 @@ def change_chart(
     for name, colour in colours.items():
         idx = np.flatnonzero(row_groups == name)
         # No bar where the interval is infinite.
-        above = np.nan_to_num(high - gain, posinf=0.0)[idx]
-        below = np.nan_to_num(gain - low, posinf=0.0)[idx]
-        bar = {"type": "data", "array": above, "arrayminus": below, "color": colour}
-        hover = "%{x:.3g} (%{customdata[0]:.3g} to %{customdata[1]:.3g})"
+        upper_part = np.nan_to_num(high - gain, posinf=0.0)[idx]
+        lower_part = np.nan_to_num(gain - low, posinf=0.0)[idx]
+        bar = {"type": "data", "array": upper_part, "arrayminus": lower_part, "color": colour}
         ends = np.stack([low[idx], high[idx]], 1)
         if len(idx):
-            marks(figure, gain[idx], height[idx], name, colour, hover, size=10, customdata=ends,
-                  error_x=bar | {"thickness": 2})  # fmt: skip
+            marks(figure, gain[idx], height[idx], name, colour, CHANGE_HOVER, size=10,
+                  customdata=ends, error_x=bar | {"thickness": 2})  # fmt: skip
     level(figure, x=0, colour=GREY, width=1, dash=None)
     for k, name in zip(height, names, strict=True):
         look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}

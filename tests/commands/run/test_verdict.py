@@ -12,15 +12,14 @@ import pytest
 from click import Context
 
 from datassay.act.actions.relabel import TOO_FEW
-from datassay.act.actions.review import NEARLY, add_review
 from datassay.act.choose.gains import ActionGain, ActionTable
 from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
-from datassay.commands.run.labels import Labels
+from datassay.commands.run.labels import NEARLY, Labels
 from datassay.commands.run.page import page
-from datassay.commands.run.steps.acts import _scale_to_all
+from datassay.commands.run.steps.acts import _add_review, _scale_to_all
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
@@ -80,8 +79,8 @@ def test_a_review_stands_behind_what_was_measured_and_looks_at_more():
     rows = [*acts(BALANCE, UNSURE).actions]
     review, poor = acts(REVIEW, ("review", 0.004, -0.001, 0.02, "")).actions
     n = int(review.changed / NEARLY)
-    assert add_review(rows, review, n - 1)[-1] == add_review(rows[:1], review, n)[-1] == review
-    assert all(add_review(rows, *a) == rows for a in ((poor, 0), (None, 0), (review, n + 1)))
+    assert _add_review(rows, review, n - 1)[-1] == _add_review(rows[:1], review, n)[-1] == review
+    assert all(_add_review(rows, *a) == rows for a in ((poor, 0), (None, 0), (review, n + 1)))
 
 
 RELABEL = ("relabel", 0.016, 0.007, 0.024, "better")

@@ -1,20 +1,15 @@
 """Decide labels that are worth a look, and what that is expected to gain."""
 
-from collections.abc import Sequence
-
-from datassay.act.choose.action import RELABEL, REVIEW
+from datassay.act.choose.action import REVIEW
 from datassay.act.choose.gains import EXPECTED, ActionGain
 from datassay.act.choose.kinds import ActionKind
 from datassay.score.label_issues import LabelIssues
-from datassay.stats import TRY, advice
+from datassay.stats import advice
 
 # Accuracy that right decisions gain per share of labels that they correct: 2.5 % quantile, mean and
 # 97.5 % quantile over drawn tables with known errors. Little where errors are even, more than 1
 # where a class is given as another.
 GAIN_PER_ERROR = (-0.1, 0.4, 1.5)
-
-# A review of up to so many times as many labels as were corrected is of the same ones.
-NEARLY = 1.25
 
 
 def expected_review_gain(issues: LabelIssues, score: float) -> ActionGain | None:
@@ -45,22 +40,6 @@ def expected_review_gain(issues: LabelIssues, score: float) -> ActionGain | None
         changed=int(issues.worth_a_look.sum()),
         note=f"about {n_errors:.0f} of them should be wrong; it counts on right decisions",
     )  # fmt: skip
-
-
-def add_review(
-    actions: Sequence[ActionGain], review: ActionGain | None, n_corrected: int
-) -> list[ActionGain]:
-    """Return the actions, then the review where it may help by what is expected of it.
-
-    Not where correcting nearly the same labels, `n_corrected` of them, was measured: that says
-    more.
-    """
-    is_measured = any(action.kind == RELABEL for action in actions)
-    if review is None or review.advice != TRY:
-        return [*actions]
-    if is_measured and review.changed <= NEARLY * n_corrected:
-        return [*actions]
-    return [*actions, review]
 
 
 ACTION = ActionKind(

@@ -263,19 +263,15 @@ def failure_message(model: nn.Module, batch: Any, error: str) -> str:
 
 def targets_of(batch: Any) -> Tensor | None:
     """Return a batch's targets, the tuple's last item or "labels"; None where it has none."""
-    labels = _labels_of(batch)
+    if isinstance(batch, Mapping):
+        labels = next((batch[name] for name in TARGETS if batch.get(name) is not None), None)
+    else:
+        labels = None
+        if isinstance(batch, tuple | list) and len(batch) > 1:
+            labels = batch[-1]
     if not isinstance(labels, Tensor):  # names of classes, say
         return None
     return labels
-
-
-def _labels_of(batch: Any) -> Any:
-    """Return the tuple's last item or "labels", of whatever kind; None where there is none."""
-    if isinstance(batch, Mapping):
-        return next((batch[name] for name in TARGETS if batch.get(name) is not None), None)
-    if isinstance(batch, tuple | list) and len(batch) > 1:
-        return batch[-1]
-    return None
 
 
 def tokens_of(batch: Any) -> Tensor | None:
@@ -292,7 +288,12 @@ def tokens_of(batch: Any) -> Tensor | None:
 
 def labels_by_name(batch: Any) -> list[str]:
     """Return a batch's labels that are words; [] where they are numbers."""
-    labels = _labels_of(batch)
+    if isinstance(batch, Mapping):
+        labels = next((batch[name] for name in TARGETS if name in batch), None)
+    else:
+        labels = None
+        if isinstance(batch, tuple | list) and len(batch) > 1:
+            labels = batch[-1]
     if not isinstance(labels, tuple | list):
         return []
     return [v for v in labels if isinstance(v, str)]

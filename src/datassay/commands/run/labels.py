@@ -4,7 +4,6 @@ from dataclasses import asdict
 
 import numpy as np
 
-from datassay.act.actions.review import NEARLY
 from datassay.commands.run.findings import Findings
 from datassay.optional import inflect, map_optional, text_if
 from datassay.report.advice import Advice
@@ -17,6 +16,7 @@ from datassay.score.labels.sources import LabelSources
 
 LEAST_SHARE = 0.005  # of a class's samples: smaller confusions are not listed
 MOST_KEPT, MOST_CLASSES = 100, 50
+NEARLY = 1.25  # up to so many times as many labels as were named are called the same ones
 FEW = 0.02  # share of labels that may be wrong without being mentioned
 
 

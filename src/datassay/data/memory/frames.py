@@ -25,9 +25,10 @@ def frame_table(data: Any) -> pa.Table | None:
     # the rows from 0. Labels of a Dataset of Hugging Face's datasets are codes; they get their
     # names.
     if hasattr(data, "with_format") and hasattr(data, "features"):
+        features = data.features
         data = data.with_format("arrow")[:]
         for position, name in enumerate(data.column_names):
-            names = getattr(data.features[name], "names", None)
+            names = getattr(features[name], "names", None)
             if isinstance(names, list):
                 data = data.set_column(position, name, named_labels(data[name], names))
     if isinstance(data, pa.Table):

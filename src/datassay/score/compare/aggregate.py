@@ -98,9 +98,9 @@ def aggregate(
     total = np.array([group.sum() for group in groups])
     grand_total = total.sum()
     ranks = mean_ranks(information)
-    above = np.array([0.5])
+    superiorities = np.array([0.5])
     if len(names) > 1:
-        above = np.array([superiority(ranks, labels == name) for name in names])
+        superiorities = np.array([superiority(ranks, labels == name) for name in names])
     return Aggregate(
         names=names,
         count=np.array([len(group) for group in groups]),
@@ -110,7 +110,7 @@ def aggregate(
         median=np.array([np.median(group) for group in groups]),
         share=total / grand_total if grand_total != 0 else np.zeros(len(names)),
         p_value=_p_value(groups, [ranks[labels == name] for name in names]),
-        superiority=above,
+        superiority=superiorities,
     )
 
 

@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 from torch import nn
 
-from datassay.act.actions.review import add_review, expected_review_gain
+from datassay.act.actions.review import expected_review_gain
 from datassay.act.choose.action import COPIES, RELABEL, REMOVE
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain, ActionTable
@@ -17,6 +17,7 @@ from datassay.act.choose.looks import base_predictions
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
+from datassay.commands.run.labels import NEARLY
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work, seconds_of
 from datassay.commands.run.steps.scores import issues_of
@@ -30,7 +31,7 @@ from datassay.score.checks.weak_groups import told_groups
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.registry import Context
-from datassay.stats import LEAVE
+from datassay.stats import LEAVE, TRY
 from datassay.train.learner import Estimators, Learner, Networks, table_learner
 
 # Models of each size on the learning curve that tells what more samples would gain.
@@ -84,12 +85,22 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     counts = {RELABEL: n_suspects, REMOVE: n_suspects, COPIES: int(issues.is_copy.sum())}
     actions = [_scale_to_all(row, scale, counts) for row in (*table.actions, *rows)]
     review = expected_review_gain(context.results["label_issues"], table.score)
-    actions = add_review(actions, review, n_suspects)
+    actions = _add_review(actions, review, n_suspects)
     left_out = (*table.left_out, *filter(None, [choice.note]))
     name = settings.model
     if settings.estimator is not None:
         name = type(settings.estimator).__name__
     return replace(table, actions=tuple(actions), left_out=left_out, model=choice.name or name)
+
+
+def _add_review(actions: list[ActionGain], review: ActionGain | None, n: int) -> list[ActionGain]:
+    """Return the actions, then a review where it may help, of more labels than the n corrected."""
+    # Where correcting nearly the same labels was measured, that says more than a forecast.
+    is_measured = any(row.kind == RELABEL for row in actions)
+    is_replaced = is_measured and review is not None and review.changed <= NEARLY * n
+    if review is None or review.advice != TRY or is_replaced:
+        return actions
+    return [*actions, review]
 
 
 def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> ActionGain:
