@@ -27,7 +27,8 @@ class Reviewed:
     # [n], that the given label is wrong; nan where nobody knows
     probability: Float[np.ndarray, " n"]
     score: Float[np.ndarray, " n"]  # [n], higher is more suspect
-    worth_a_look: Bool[np.ndarray, " n"]
+    is_issue: Bool[np.ndarray, " n"]  # suspected: probably wrong
+    worth_a_look: Bool[np.ndarray, " n"]  # to review: those and the next most suspect
     digest: str  # of the data, from `source_digest`; empty: not known
     # [n, d], where each sample lies to the network; None: not known
     coordinates: Shaped[np.ndarray, "n d"] | None = None
