@@ -407,7 +407,7 @@ def test_what_was_before_a_review_stands_before_what_is_now():
 
 
 def test_a_gain_that_rounds_to_nothing_has_no_sign():
-    assert gain_numbers(-1e-6, -0.0091, 0.0091, "accuracy") == ("0.00", "−0.91", "0.91")
+    assert gain_numbers(-1e-6, -0.0091, 0.0091, "accuracy") == ("0.0", "−0.9", "0.9")
     assert gain_numbers(-0.0004, -0.01, 0.01, "R²") == ("−0.0004", "−0.0100", "0.0100")
 
 

@@ -96,11 +96,12 @@ class Labels:
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
-    """Return the classes with over a third of their labels suspected, at least FEWEST."""
+    """Return the classes with over a third of their labels suspected, at least FEWEST or all."""
     counts = np.bincount(classes)
     suspects = np.bincount(classes[issues.is_issue])
     suspects = np.pad(suspects, (0, len(counts) - len(suspects)))
-    return np.flatnonzero((3 * suspects > counts) & (suspects >= FEWEST)).tolist()
+    is_all = (suspects == counts) & (counts > 1)
+    return np.flatnonzero((3 * suspects > counts) & (suspects >= FEWEST) | is_all).tolist()
 
 
 def to_check(findings: Findings) -> np.ndarray:

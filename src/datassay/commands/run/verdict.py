@@ -31,13 +31,14 @@ from datassay.score.checks.columns import leaking_columns
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
+SMALL_CLASS = 10  # samples
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
-ELSEWHERE = ", from other tables)"  # behind an estimate that was not measured here
+ELSEWHERE = ", forecast from other tables, not measured here)"
 
 
 @result
@@ -169,7 +170,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 
 def _is_loss(before: BeforeAfter) -> bool:
     """Return whether the changes since the run before surely cost something."""
-    return before.gain is not None and before.gain.rows[0].high <= -SHOWN
+    return before.gain is not None and before.gain.is_loss
 
 
 def _list_actions(findings: Findings) -> tuple[ActionGain, ...]:
@@ -329,8 +330,11 @@ def _label_card(
         is_sure = False
         n_suspects = issues.is_issue[in_class].sum()
         share = f"more than a third ({n_suspects:,} of {in_class.sum():,}) stand out"
-        text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
-                 "wrong, so do not remove them all."]  # fmt: skip
+        reason = "it is rather hard than wrong"
+        if in_class.sum() < SMALL_CLASS:
+            reason = "so small a class cannot be judged"
+        text += [f"Of class “{shortened(samples.class_names[c])}” {share}: {reason}, so do not "
+                 "remove them all."]  # fmt: skip
     if labels.n_slips:
         text += [f"{labels.n_slips:,} are wrong by a factor of {labels.factor}, which the "
                  "suggested value undoes."]  # fmt: skip
