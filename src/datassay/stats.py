@@ -309,8 +309,12 @@ def expected_gain(gain: float, low: float) -> float:
 
     Returns:
         The gain shrunk towards 0, the more the wider the interval: of several estimates the largest
-        is too high, and of those with wide intervals first (Stein 1956; Efron and Morris 1973).
+        is too high, and of those with wide intervals first (Stein 1956; Efron and Morris 1973). A
+        gain above 1 stays as it is: only a model whose R² is below 0 gains so much, for which τ,
+        that of models of some use, does not hold.
     """
+    if gain > 1:
+        return gain
     error = (gain - low) / NORMAL
     return gain / (1 + (error / SPREAD_OF_GAINS) ** 2)
 

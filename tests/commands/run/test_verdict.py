@@ -130,6 +130,8 @@ PAGES = {
         two_classes(n_flagged=4), acts=acts(BALANCE, UNSURE, metric="balanced accuracy")
     ),
     "regression": lambda: replace(regression(), acts=acts(PERHAPS, metric="R²")),
+    "useless as given": lambda: replace(regression(), acts=replace(
+        acts(("relabel", 207.4, -13.2, 435.2, "no difference"), metric="R²"), score=-206.7)),
     "none stands out": lambda: replace(two_classes(level=-3.0), acts=acts(DROP)),
     "a review": lambda: replace(two_classes(level=-2.0), acts=acts(REVIEW, UNSURE)),
     "two actions": lambda: replace(
@@ -315,17 +317,17 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
 
 def test_actions_that_have_no_words_of_their_own_are_named_once():
     dropped = replace(acts(BOTH).actions[0], kind="drop+balance", words="Drop half, then balance")
-    assert clause(dropped, "accuracy", "them").startswith("“Drop half, then balance” may help: ")
+    assert clause(dropped, acts(BOTH), "them").startswith("“Drop half, then balance” may help: ")
 
 
 def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
     (row,) = acts(UNSURE).actions
-    assert clause(row, "accuracy", "them").startswith(
+    assert clause(row, acts(UNSURE), "them").startswith(
         "correcting them is not shown to help a model: "
     )
     tried = [Labels(400, n, 58, 24, 0, 118).tried for n in (0, 2, 20, 24)]
-    assert tried == ["the 24 most suspect"] * 2 + ["them"] * 2
-    assert clause(row, "accuracy", tried[1]).startswith("correcting the 24 most suspect is not")
+    assert tried == ["the 24 most suspect"] * 3 + ["them"]
+    assert clause(row, acts(UNSURE), tried[1]).startswith("correcting the 24 most suspect is not")
 
 
 def test_commands_are_those_of_the_command_line():
@@ -405,7 +407,7 @@ def test_what_was_before_a_review_stands_before_what_is_now():
 
 
 def test_a_gain_that_rounds_to_nothing_has_no_sign():
-    assert gain_numbers(-1e-6, -0.0091, 0.0091, "accuracy") == ("0.00", "−0.91", "0.91")
+    assert gain_numbers(-1e-6, -0.0091, 0.0091, "accuracy") == ("0.0", "−0.9", "0.9")
     assert gain_numbers(-0.0004, -0.01, 0.01, "R²") == ("−0.0004", "−0.0100", "0.0100")
 
 

@@ -18,7 +18,7 @@ from datassay.data.samples import SampleSet
 from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
-from datassay.stats import paired_interval, sum_by_group
+from datassay.stats import paired_interval, shows_loss, sum_by_group
 from datassay.train.learner import Learner
 
 STEP = "train on the samples before and after"
@@ -126,6 +126,11 @@ class ReviewGain(Tabular):
     def gain(self) -> float:
         """Gain by the labels that both sides agree on."""
         return self.rows[0].gain
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the review surely cost something."""
+        return shows_loss(self.rows[0].high)
 
     def to_table(self) -> pa.Table:
         """Return one row per kind of labels: the fields of GainRow."""

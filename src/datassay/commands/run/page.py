@@ -136,8 +136,12 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
     noise = f.issues.noise
     is_wrong = wrong_labels(samples)
     left_out = ()
+    useless = ""
     if f.acts is not None:
         left_out = f.acts.left_out
+        if f.acts.score < 0:  # R²
+            useless = " The data as given make a model worse than the mean of its targets: "
+            useless += f"{score_text(f.acts.score, f.acts.metric)}."
     is_corrected = any(action.kind == RELABEL for action in run_verdict.measured)
     return {
         "f": f,
@@ -147,6 +151,7 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
+        "useless": useless,
         "gains_title": gains_title(f.acts.actions) if f.acts else "",
         "instead": f.acts and INSTEAD in [advice_text(a, f.acts.actions) for a in f.acts.actions],
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,

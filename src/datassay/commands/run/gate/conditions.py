@@ -144,6 +144,8 @@ def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str
     """Return a range of a quantity in words, with its share of all."""
     total = quantity["total"]
     unit = quantity["unit"]
+    if high is None and not low:
+        return f"unknown of {total:,} {unit}"
     if high is None:
         return f"{low:,} or more of {total:,} {unit}"
     count = " to ".join(dict.fromkeys(f"{end:,}" for end in (low, high)))
