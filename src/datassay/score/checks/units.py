@@ -111,24 +111,24 @@ def find_unit_factors(
 
     def find_near(factors: Sequence[float]) -> dict[int, float]:
         """Return the nearest of some factors by position, on a side that chance does not fill."""
-        found: dict[int, float] = {}
+        factor_of_row: dict[int, float] = {}
         for factor in (*factors, *(1 / factor for factor in factors)):
             log_factor = np.log(factor)
             is_near = suspect & (np.abs(log_ratio - log_factor) < NEAR)
             nearer_one = log_factor - 2 * NEAR * np.sign(log_factor)
             if is_near.sum() > (np.abs(log_ratio - nearer_one) < NEAR).sum():
-                found |= dict.fromkeys(np.flatnonzero(is_near).tolist(), factor)
-        return found
+                factor_of_row |= dict.fromkeys(np.flatnonzero(is_near).tolist(), factor)
+        return factor_of_row
 
     candidate = max(FACTORS, key=lambda factor: len(find_near([factor])))
-    near = find_near([candidate])
-    if near:
-        distance = np.abs(log_ratio[list(near)])
+    factor_by_row = find_near([candidate])
+    if factor_by_row:
+        distance = np.abs(log_ratio[list(factor_by_row)])
         factor = min(FACTORS, key=lambda f: abs(np.log(f) - np.median(distance)))
-        near = find_near(DECIMAL if factor in DECIMAL else [factor])
-    if len(near) < max(FEWEST, SHARE * suspect.sum()):
+        factor_by_row = find_near(DECIMAL if factor in DECIMAL else [factor])
+    if len(factor_by_row) < max(FEWEST, SHARE * suspect.sum()):
         return {}
-    return dict(sorted(near.items()))
+    return dict(sorted(factor_by_row.items()))
 
 
 def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:
