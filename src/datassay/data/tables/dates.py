@@ -20,7 +20,9 @@ _TIME = (
 _YEAR = r"(?P<year>\d{4})"
 _MONTH = r"(?P<month>\d{1,2})"
 _DAY = r"(?P<day>\d{1,2})"
-_NAME = r"(?P<month>\p{L}{3,9})\.?"
+# ASCII's letters and all beyond ASCII: RE2 takes 6 ms to compile a repeated \p{L}, at each call.
+_LETTER = r"[^\x00-@\[-`{-\x7F]"
+_NAME = rf"(?P<month>{_LETTER}{{3,9}})\.?"
 _FIRST = r"(?P<day>)"  # no day: the first of the month
 _SHORT = r"(?P<year>\d{4}|\d{2})"
 # Of two forms that read as many values, the first is taken, and it is said.
@@ -44,7 +46,8 @@ _GERMAN = {"mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12}
 OR = " or "  # between the forms of one column
 # What every form looks like: a column without it costs one quick pass.
 _ANY = (
-    r"^\s*(\d{1,4}(\. |[-/. ])[\d\p{L}]{1,9}\.?[-/. ]\d{1,4}|\p{L}{3,9}\.?[ -](\d{1,2},? )?\d{4}|"
+    rf"^\s*(\d{{1,4}}(\. |[-/. ])(\d|{_LETTER}){{1,9}}\.?[-/. ]\d{{1,4}}|"
+    rf"{_LETTER}{{3,9}}\.?[ -](\d{{1,2}},? )?\d{{4}}|"
     r"\d{4}[-/]\d{1,2}\s*$|\d{1,2}[-/]\d{4}\s*$)"
 )
 
@@ -194,7 +197,8 @@ def _months(words: pa.Array) -> np.ndarray:
     heads = pc.utf8_slice_codeunits(pc.utf8_lower(words), 0, 3)
     names = pa.array([*_MONTHS, *_GERMAN], heads.type)
     position = pc.index_in(heads, names).fill_null(-1).to_numpy()
-    return np.array([0, *range(1, 13), *_GERMAN.values()])[position + 1]
+    months = np.array([0, *range(1, 13), *_GERMAN.values()])[position + 1]
+    return months * pc.utf8_is_alpha(words).to_numpy(zero_copy_only=False)
 
 
 def _zone_minutes(words: pa.Array) -> np.ndarray:

@@ -242,7 +242,7 @@ def _read_by_dialect(
 
 def _unify_spelling(words: pa.LargeStringArray) -> pa.LargeStringArray:
     """Return words with one kind of space, apostrophe and minus, and m2 as m²."""
-    if matches(words, r"[^\x00-\x7F]|\pL[23]\s*$").any():
+    if matches(words, r"[^\x00-\x7F]|[A-Za-z][23]\s*$").any():
         for pattern, spelling in _SPELLINGS:
             words = pc.replace_substring_regex(words, pattern, spelling)
     return words
