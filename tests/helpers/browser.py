@@ -25,6 +25,7 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-background-networking --hide-scrollbars "
     "--disable-component-update --disable-sync --no-first-run --disable-dev-shm-usage"
 ).split()
+LONGEST = 600  # seconds that one step may take: on a loaded machine axe takes minutes for a page
 
 
 @contextmanager
@@ -38,7 +39,7 @@ def started(profile):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
-    driver.set_script_timeout(30)
+    driver.command_executor.client_config.timeout = LONGEST
     try:
         yield driver
     finally:
@@ -77,7 +78,6 @@ def violations(browser):
     """What axe finds on the page as it shows: rule → its first element and why."""
     import axe_core_python
 
-    browser.set_script_timeout(120)
     source = Path(axe_core_python.__file__).with_name("axe.min.js")
     browser.execute_script(source.read_text("utf-8"))
     return browser.execute_async_script(
@@ -106,7 +106,7 @@ def reset(browser):
     browser.get("about:blank")
     resize(browser, 1280)
     show_scheme(browser, "light")
-    browser.set_script_timeout(30)
+    browser.set_script_timeout(LONGEST)
     browser.get_log("browser")
 
 
