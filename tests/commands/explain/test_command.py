@@ -183,7 +183,7 @@ def test_what_is_split_off_is_told(here):
     save_file(da.build_model("linear", train).state_dict(), "linear.safetensors")
     args = ["number.npz", "--model", "linear", "--weights", "linear.safetensors", "--out", "out"]
     result = succeed("explain", *args)
-    assert "18 samples of DATA are held out as queries" in words(result)
+    assert "18 samples of number are held out as queries" in words(result)
     summary_ = summary()
     assert (summary_["measure"], summary_["counts"]["predicted_wrongly"]) == ("output", None)
 

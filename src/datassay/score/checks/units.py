@@ -63,7 +63,8 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
         words = f"1/{name_factors(factors)} of what is expected"
     elif min(factors) < 1:
         words = f"{name_factors(factors)} times too large or too small"
-    return f"{len(factors)} of {n} suspected targets are about {words}: check their unit."
+    start = f"{len(factors)} of {n} suspected targets are about {words}"
+    return f"{start}: check their unit first."
 
 
 def name_factors(factors: Iterable[float]) -> str:
