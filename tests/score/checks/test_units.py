@@ -9,7 +9,7 @@ import torch
 from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
-from datassay.score.checks.units import unit_warning
+from datassay.score.checks.units import find_unit_factors, unit_warning
 from datassay.score.label_issues import label_issues
 from helpers.linearizations import linearization
 
@@ -47,6 +47,15 @@ def test_targets_that_stray_by_chance_are_in_no_other_unit():
     assert of_suspects(30 * ratio, np.full(2000, 30.0), ratio > 6) == ""
     ratio = np.where(np.arange(2000) < 60, 7 * ratio**0.1, ratio**0.3)
     assert "about 7 times" in of_suspects(30 * ratio, np.full(2000, 30.0), ratio > 5)
+
+
+def test_powers_of_ten_are_named_together():
+    y, suspect = 30 * np.exp(np.linspace(-0.2, 0.2, 100)), np.arange(100) < 7
+    ratio = np.where(suspect, np.repeat([1000, 10, 0.1, 1], [3, 2, 2, 93]), 1.0)
+    assert find_unit_factors(ratio, suspect) == dict(enumerate(ratio[:7].tolist()))
+    assert "7 of 7 suspected targets are about 10 or 1,000 times" in of_suspects(
+        ratio * y, y, suspect
+    )
 
 
 def test_one_value_that_most_suspects_have_is_named():

@@ -7,11 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import log_softmax
+from scipy.stats import mannwhitneyu
 
 from datassay.score.labels import readings
 from datassay.score.labels.likelihood import fit_noise
 from datassay.score.labels.noise import _log_odds_in_order, explain, flag_wrong
-from datassay.score.labels.readings import RATES, _vary_rate, weigh_readings
+from datassay.score.labels.readings import (
+    RATES,
+    _vary_rate,
+    find_unpredicted_classes,
+    weigh_readings,
+)
 
 
 def explained(outputs, labels):
@@ -184,3 +190,33 @@ def test_a_map_of_classes_is_the_best_penalised_one(step, monkeypatch):
     before = step * float(plain.log_p[::step].gather(1, labels[::step, None]).sum())
     assert gain == pytest.approx(-best.fun - before, abs=1e-3)
     np.testing.assert_allclose(log_p, log_p_of(best.x), atol=1e-2)
+
+
+def test_the_rank_test_of_a_class_is_scipys():
+    draw = np.random.default_rng(5)
+    labels = torch.as_tensor(np.r_[draw.integers(3, size=80), [3, 3, 3]])
+    log_p = torch.as_tensor(draw.normal(size=(83, 4)).round(1))
+    log_p[labels == 1, 1] += 1
+    is_unpredicted = find_unpredicted_classes(log_p, labels)
+    for c in range(4):
+        groups = log_p[labels == c, c], log_p[labels != c, c]
+        test = {"alternative": "greater", "method": "asymptotic", "use_continuity": False}
+        assert is_unpredicted[c] == (mannwhitneyu(*groups, **test).pvalue > 0.05), c
+    assert not is_unpredicted[1] and is_unpredicted.any()
+
+
+@pytest.mark.parametrize(("is_told", "n_listed"), [(False, 0), (True, 1)])
+def test_labels_of_a_class_that_nothing_predicts_are_not_called_wrong(is_told, n_listed):
+    """A class of five, drawn by lot, or told by its inputs but for one that is wrong."""
+    draw = np.random.default_rng(2)
+    n = 600
+    true = draw.integers(3, size=n)
+    given = np.where(draw.random(n) < 0.04, (true + 1) % 3, true)
+    given[:5] = 3
+    f = np.eye(4)[true] + 0.15 * draw.normal(size=(n, 4))
+    if is_told:
+        f[1:5] = np.eye(4)[3] + 0.15 * draw.normal(size=(4, 4))
+    diagnosis = explained(f, given)
+    is_listed = flag_wrong(diagnosis.log_odds).numpy()
+    assert is_listed[:5].sum() == n_listed
+    assert is_listed[given != true][5:].mean() > 0.8

@@ -7,6 +7,7 @@ import numpy as np
 
 from datassay.act.actions.relabel import TOO_FEW
 from datassay.act.choose.action import RELABEL
+from datassay.act.choose.compare import ENDED
 from datassay.commands.run import figures, gallery, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
 from datassay.commands.run.findings import Findings
@@ -156,6 +157,7 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
         "useless": useless,
+        "n_ended": sum(action.note.startswith(ENDED) for action in run_verdict.measured),
         "gains_title": gains_title(f.acts.actions) if f.acts else "",
         "instead": f.acts and INSTEAD in [advice_text(a, f.acts.actions) for a in f.acts.actions],
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,

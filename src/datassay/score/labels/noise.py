@@ -18,7 +18,12 @@ from datassay.optional import coalesce
 from datassay.results import result
 from datassay.score.labels.forms import search_forms
 from datassay.score.labels.likelihood import NoiseFit, fit_noise
-from datassay.score.labels.readings import Belief, read_one_way, weigh_readings
+from datassay.score.labels.readings import (
+    Belief,
+    find_unpredicted_classes,
+    read_one_way,
+    weigh_readings,
+)
 from datassay.score.labels.sources import LabelSources, find_erring_sources, fit_sources
 from datassay.score.settings import NOISES
 
@@ -185,6 +190,8 @@ def explain(
     doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
     log_odds = torch.full((2, n), TRUSTED).double()  # with doubt, and by the noise alone
     log_odds[:, ~trusted] = torch.stack([_add_doubt(by_noise, contradicted, doubt), by_noise])
+    is_unpredicted = find_unpredicted_classes(noiseless_fit.log_p, labels)
+    log_odds[:, is_unpredicted[labels]] = log_odds[:, is_unpredicted[labels]].clamp_max(0.0)
     first_only_fit = noiseless_fit if len(outputs) == 1 else fit(outputs[:1], form="none")
     noiseless_pair = (noiseless_fit, first_only_fit)
     share, n_look = _bound_wrong_share(noiseless_pair, belief, doubt, labels, trusted)
