@@ -29,7 +29,7 @@ def told(factor, *, is_log=False, share=0.04):
     [
         (10, False, "about 10 times what"), (1 / 12, True, "about 1/12 of what"),
         (1000, False, "about 1,000 times what"), (-1, False, "with the other sign"),
-        (1 / 60, True, "about 1/60 of what"),
+        (1 / 60, True, "about 1/60 of what"), (2.54, False, "about 2.54 times what"),
     ],
 )  # fmt: skip
 def test_the_factor_is_named(factor, is_log, words):
@@ -64,7 +64,7 @@ def test_one_value_that_most_suspects_have_is_named():
 
 
 def test_nothing_is_said_where_no_factor_is_shared():
-    assert told(1.0) == "" and told(2.2, is_log=True) == ""
+    assert told(1.0) == "" and told(3.0, is_log=True) == told(2.0, is_log=True) == ""
 
 
 @pytest.mark.parametrize(("cut", "is_told"), [(1.6, True), (np.inf, False)])
