@@ -154,9 +154,9 @@ def with_issues(findings, *issues):
     return replace(findings, data_issues=SimpleNamespace(issues=issues, ids=findings.samples.ids))
 
 
-def suspects_of_a_rare_class(n):
-    """A class of a tenth, of which so many labels stand out."""
-    y = (np.arange(200) < 20).astype(np.int64)
+def suspects_of_a_rare_class(n, size=20):
+    """A class of a tenth or less, of which so many labels stand out."""
+    y = (np.arange(200) < size).astype(np.int64)
     samples = SampleSet(np.zeros((200, 1)), y, np.arange(200), ("no", "yes"))
     issues = issues_of(samples, np.where(np.arange(200) < n, 3.0, -3.0))
     return make_findings(samples, issues=issues)
@@ -182,6 +182,7 @@ REVIEWS = (
 )  # fmt: skip
 UNREAD = ReviewGain((GainRow("all", 9, 0.9, 0.88, *HURTS[1:3], "worse"),), "accuracy", 1, 1)
 STATES = PAGES | {
+    "a class of four": lambda: suspects_of_a_rare_class(4, size=4),
     "copies help": lambda: with_issues(
         replace(two_classes(), acts=acts(("copies", *HELPS), DROP)), COPIED, HARMLESS_ISSUE, LEAK),
     "copies may help": lambda: with_issues(

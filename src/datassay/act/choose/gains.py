@@ -108,6 +108,11 @@ class ActionTable(Tabular):
     model: str = ""
 
     @property
+    def is_useless(self) -> bool:
+        """Whether samples as they are make a useless model: an action gains more than 1 of R²."""
+        return any(action.gain > 1 for action in self.actions if action.how == RETRAINED)
+
+    @property
     def best(self) -> ActionGain | None:
         """The action to do, the first that helps; None: none is shown to."""
         return next((action for action in self.actions if action.advice == DO), None)

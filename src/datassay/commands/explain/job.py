@@ -319,8 +319,8 @@ def _warnings(
         )
     if val is not None and val.split_off:
         warnings.append(
-            f"{count(len(val), 'sample')} of DATA are held out as queries. If the network was "
-            "trained on them too, give other queries by --queries, or explain the training samples "
-            "by each other with --val-fraction 0."
+            f"{count(len(val), 'sample')} of {train.name} are held out as queries. If the "
+            "network was trained on them too, give other queries by --queries, or explain the "
+            "training samples by each other with --val-fraction 0."
         )
     return tuple(warnings)
