@@ -324,6 +324,11 @@ def is_vague(low: float, high: float) -> bool:
     return low <= 0 <= high and not high - low <= WIDE
 
 
+def shows_loss(high: float) -> bool:
+    """Return whether an interval that ends at `high` lies below 0 by more than is printed as 0."""
+    return high <= -SHOWN
+
+
 def costs(gain: float, high: float = np.inf) -> bool:
     """Return whether a loss counts: on average above 0.005, or surely above 0."""
     return gain < -TOLERATED - ROUNDING or (gain < 0 and high <= 0)

@@ -66,7 +66,6 @@ def _advice(run_verdict: Verdict) -> list[str]:
 def suspects_in_short(findings: Findings) -> Table | None:
     """Return the ten most suspect samples and what they look like; None if there are none."""
     positions = to_check(findings)
-    samples = findings.samples
     if not len(positions):
         return None
     order = positions[:MOST_SUSPECTS]
@@ -77,7 +76,7 @@ def suspects_in_short(findings: Findings) -> Table | None:
     columns |= {"likely wrong": chances, **_looks(findings, order)}
     rows = zip(table["id"].to_pylist(), zip(*columns.values(), strict=True), strict=True)
     noun = "target"
-    if samples.is_classification or findings.has_several_labels:
+    if findings.samples.is_classification or findings.has_several_labels:
         noun = "label"
     name = f"{count(len(positions), noun)} to review"
     name += text_if(len(order) < len(positions), f", the {len(order)} most suspect")

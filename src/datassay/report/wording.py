@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from datassay.optional import inflect, text_if
-from datassay.stats import SHOWN
+from datassay.stats import SHOWN, shows_loss
 
 
 def number(value: float) -> str:
@@ -137,7 +137,7 @@ def gain_text(change: Any, metric: str) -> str:
         unit = f" points of {metric}"
     else:
         unit = f" of {metric}"
-    if change.low < SHOWN and change.high > -SHOWN:
+    if change.low < SHOWN and not shows_loss(change.high):
         return f"{lowest} to {highest}{unit} (estimate {value})"
     return f"{value}{unit} ({lowest} to {highest})"
 

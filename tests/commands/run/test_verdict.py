@@ -17,7 +17,7 @@ from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
-from datassay.commands.run.labels import Labels
+from datassay.commands.run.labels import NEARLY, Labels
 from datassay.commands.run.page import page
 from datassay.commands.run.steps.acts import _add_review, _scale_to_all
 from datassay.commands.run.suspects import suspects_table
@@ -78,9 +78,9 @@ def test_what_changes_none_of_all_samples_is_never_advised():
 def test_a_review_stands_behind_what_was_measured_and_looks_at_more():
     rows = [*acts(BALANCE, UNSURE).actions]
     review, poor = acts(REVIEW, ("review", 0.004, -0.001, 0.02, "")).actions
-    n = review.changed
+    n = int(review.changed / NEARLY)
     assert _add_review(rows, review, n - 1)[-1] == _add_review(rows[:1], review, n)[-1] == review
-    assert all(_add_review(rows, *a) == rows for a in ((poor, 0), (None, 0), (review, n)))
+    assert all(_add_review(rows, *a) == rows for a in ((poor, 0), (None, 0), (review, n + 1)))
 
 
 RELABEL = ("relabel", 0.016, 0.007, 0.024, "better")
@@ -178,7 +178,7 @@ GAINS = (
 )  # fmt: skip
 REVIEWS = (
     (0, REVIEW, UNSURE), (4, REVIEW, UNSURE), (4, BALANCE, REVIEW),
-    (4, REVIEW, ("relabel", *MAY_HELP)), (0, ("review", 0.004, -0.001, 0.02, ""), UNSURE),
+    (4, REVIEW, ("relabel", *MAY_HELP)),
 )  # fmt: skip
 UNREAD = ReviewGain((GainRow("all", 9, 0.9, 0.88, *HURTS[1:3], "worse"),), "accuracy", 1, 1)
 STATES = PAGES | {

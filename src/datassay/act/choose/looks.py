@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from datassay.act.choose.action import Action, as_it_is, fittings_of, route_predictions
 from datassay.act.choose.kinds import ActionKind, ProposalScores, combine_actions
 from datassay.act.choose.parts import R2, Part, Yardstick, mark_trusted
-from datassay.optional import drop_none, take_first
+from datassay.optional import coalesce, drop_none, take_first
 from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired_interval, sum_by_group
 from datassay.train.together import Fitting, predictions_of
 
@@ -217,8 +217,5 @@ def _mark_trusted_labels(fold: Part, predicted: Predictions) -> Bool[np.ndarray,
     if not fold.train.is_classification:
         rows = fold.yardstick.rows
         return np.ones(len(fold.held_out) if rows is None else int(rows.sum()), bool)
-    if fold.noise is None:
-        noise = np.eye(fold.train.n_classes)
-    else:
-        noise = fold.noise
+    noise = coalesce(fold.noise, np.eye(fold.train.n_classes))
     return mark_trusted(predicted, fold.held_out.y, noise)

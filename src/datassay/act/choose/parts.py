@@ -23,13 +23,14 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
+from datassay.collect.curvature.output_loss import sample_scores
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.optional import select_rows
 from datassay.results import result
 from datassay.score.label_issues import LOOK, LabelIssues
 from datassay.train.folds import make_splits
-from datassay.train.learner import Learner, sample_scores
+from datassay.train.learner import Learner
 
 # Held-out targets that are wrong with a higher probability do not count: SUSPECTED in the gain;
 # SURE (the fewest that may be wrong) and LOOK (the most) in its interval's ends.

@@ -18,7 +18,7 @@ from datassay.data.samples import SampleSet
 from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
-from datassay.stats import SHOWN, paired_interval, sum_by_group
+from datassay.stats import paired_interval, shows_loss, sum_by_group
 from datassay.train.learner import Learner
 
 STEP = "train on the samples before and after"
@@ -130,7 +130,7 @@ class ReviewGain(Tabular):
     @property
     def is_loss(self) -> bool:
         """Whether the review surely cost something."""
-        return self.rows[0].high <= -SHOWN
+        return shows_loss(self.rows[0].high)
 
     def to_table(self) -> pa.Table:
         """Return one row per kind of labels: the fields of GainRow."""

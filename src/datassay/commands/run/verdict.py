@@ -9,12 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE, REVIEW
-from datassay.act.choose.gains import EXPECTED, RETRAINED, ActionGain, ActionTable
+from datassay.act.choose.gains import (
+    EXPECTED,
+    RETRAINED,
+    ActionGain,
+    ActionTable,
+    is_correction_advised,
+)
 from datassay.act.choose.kinds import action_kinds
 from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import (
-    NEARLY,
     Labels,
     label_verdict,
     quiet_card,
@@ -28,7 +33,7 @@ from datassay.report.advice import Advice
 from datassay.report.wording import count, gain_text, in_points, number, shortened
 from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
-from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
+from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague, shows_loss
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
 SMALL_CLASS = 10  # samples
@@ -116,7 +121,7 @@ def clause(action: ActionGain, table: ActionTable, them: str = "") -> str:
 def _state_change(subject: str, row: Any, metric: str, verbs: Any, before: float) -> str:
     """Return a change with its interval by the rule of `stats.advice`, in words if that is wide."""
     helps, may_help, unshown, costs = verbs
-    if row.high <= -SHOWN:
+    if shows_loss(row.high):
         row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
         return f"{subject} {costs} {gain_text(row, metric)}"
     recommendation = advice(row.gain, row.low, row.high)
@@ -150,7 +155,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     # What helps, else the correction as it was measured, a review's forecast, what may help.
     leading = [action for action in measured if action.advice == DO]
     leading += [a for a in measured if a.kind == RELABEL and labels.n_flagged]
-    leading += _find_review(findings, labels)
+    leading += _list_reviews(findings)
     leading += [action for action in measured if action.advice == TRY]
     ending = ""
     if leading and findings.acts is not None:
@@ -180,16 +185,9 @@ def _list_actions(findings: Findings) -> tuple[ActionGain, ...]:
     return findings.acts.actions
 
 
-def _find_review(findings: Findings, labels: Labels) -> list[ActionGain]:
-    """Return the review of labels, where it may help by what is expected of it.
-
-    Not where correcting nearly the same labels was measured: that says more.
-    """
-    actions = _list_actions(findings)
-    is_measured = any(action.kind == RELABEL for action in actions)
-    if is_measured and labels.n_review <= NEARLY * labels.n_tried:
-        return []
-    return [a for a in actions if a.kind == REVIEW and a.advice == TRY]
+def _list_reviews(findings: Findings) -> list[ActionGain]:
+    """Return the review of labels, with what is expected of it, where it is among the actions."""
+    return [action for action in _list_actions(findings) if action.kind == REVIEW]
 
 
 def _find_drop(measured: tuple[ActionGain, ...]) -> ActionGain | None:
@@ -204,9 +202,8 @@ def _cards(
     table: Any = findings.acts  # of any type: where it is None there are no actions
     other_actions = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     # Where a correction gains, others that leave out the suspects gain by the same labels.
-    is_corrected = any(a.kind == RELABEL and a.advice in {DO, TRY} for a in measured)
     may_help = [action for action in other_actions if action.advice == TRY]
-    if is_corrected:
+    if is_correction_advised(measured):
         may_help = [action for action in may_help if action.kind.startswith(f"{RELABEL}+")]
     data_cards = _data_cards(findings, typed, measured)
     n_leading = 1 if labels.leaks else 0  # a card of leaks, before labels can be judged
@@ -292,7 +289,7 @@ def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain]) -> str:
         )
     subject = f"{n:,}" if labels.n_review > n else inflect(n, "It", "They")
     text = f"{subject} {inflect(n, 'is', 'are')} probably wrong"
-    if any(a.advice == LEAVE and a.high > -SHOWN for a in corrections):
+    if any(a.advice == LEAVE and not shows_loss(a.high) for a in corrections):
         text += f": correct {inflect(n, 'it', 'them')} for clean data"
     return f"{text}."
 
@@ -306,7 +303,7 @@ def _label_card(
     table: Any = findings.acts  # of any type, as for `_cards`
     is_sure = bool(labels.n_flagged)
 
-    label_actions = [a for a in measured if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
+    label_actions = [a for a in measured if a.kind in {RELABEL, REMOVE} and a.is_advised]
     corrections = [action for action in measured if action.kind == RELABEL]
     if labels.n_flagged:
         # Correcting them in any case, and first; removing them only where that gains more.
@@ -320,8 +317,8 @@ def _label_card(
     if labels.n_flagged and n_look:
         text += [f"{n_look:,} more {inflect(n_look, 'is', 'are')} worth a look."]
     # What reviews gained elsewhere says nothing more where a correction was measured and may help.
-    if not any(a.kind == RELABEL and a.advice in {DO, TRY} for a in label_actions):
-        text += [f"{_capital(clause(a, table))}." for a in _find_review(findings, labels)]
+    if not is_correction_advised(measured):
+        text += [f"{_capital(clause(a, table))}." for a in _list_reviews(findings)]
     classes = []
     if samples.is_classification:
         classes = suspected_classes(samples.y, issues)

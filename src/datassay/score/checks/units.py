@@ -122,29 +122,29 @@ def find_unit_factors(
         factors: Sequence[float], width: float = NEAR, times: int = 1
     ) -> dict[int, float]:
         """Return the nearest of some factors by position, on a side that chance does not fill."""
-        found: dict[int, float] = {}
+        factor_of_row: dict[int, float] = {}
         for factor in (*factors, *(1 / factor for factor in factors)):
             log_factor = np.log(factor)
             is_near = suspect & (np.abs(log_ratio - log_factor) < width)
             nearer_one = log_factor - 2 * width * np.sign(log_factor)
             if is_near.sum() > times * (np.abs(log_ratio - nearer_one) < width).sum():
-                found |= dict.fromkeys(np.flatnonzero(is_near).tolist(), factor)
-        return found
+                factor_of_row |= dict.fromkeys(np.flatnonzero(is_near).tolist(), factor)
+        return factor_of_row
 
     candidate = max(FACTORS, key=lambda factor: len(find_near([factor])))
-    near = find_near([candidate])
-    if near:
-        distance = np.abs(log_ratio[list(near)])
+    factor_by_row = find_near([candidate])
+    if factor_by_row:
+        distance = np.abs(log_ratio[list(factor_by_row)])
         factor = min(FACTORS, key=lambda f: abs(np.log(f) - np.median(distance)))
-        near = find_near(DECIMAL if factor in DECIMAL else [factor])
+        factor_by_row = find_near(DECIMAL if factor in DECIMAL else [factor])
     fewest = max(FEWEST, SHARE * suspect.sum())
-    if len(near) < fewest:
+    if len(factor_by_row) < fewest:
         factor = max(SMALL, key=lambda factor: len(find_near([factor], CLOSE, TIMES_CLOSE)))
-        near = find_near([factor], CLOSE, TIMES_CLOSE)
-        distance = np.abs(log_ratio[list(near)])
-        if len(near) < fewest or abs(np.median(distance) - np.log(factor)) > CENTRE:
+        factor_by_row = find_near([factor], CLOSE, TIMES_CLOSE)
+        distance = np.abs(log_ratio[list(factor_by_row)])
+        if len(factor_by_row) < fewest or abs(np.median(distance) - np.log(factor)) > CENTRE:
             return {}
-    return dict(sorted(near.items()))
+    return dict(sorted(factor_by_row.items()))
 
 
 def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:

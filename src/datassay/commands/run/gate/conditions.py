@@ -135,9 +135,7 @@ def _judge_one(
     examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
     counted = f"{_count_words(low, high, quantity)}{note}"
     sentence = f"{counted}{text_if(examples, f' ({examples})')}"
-    why = ""
-    if low != high:
-        why = quantity["why"].rstrip(".")
+    why = text_if(low != high, quantity["why"].rstrip("."))
     sentence = f"{sentence}{text_if(why, f': {why}')}."
     return Outcome(condition.words, status, sentence, counted, condition.name)
 
