@@ -250,10 +250,12 @@ class Assay(Plotted):
         return f"Assay({samples.name}: {text}, {verb}{headline[:1].lower()}{headline[1:]})"
 
     def __str__(self) -> str:
+        from datassay.act.choose.gains import RETRAINED
+
         table = self.actions
         lines = []
         if table is not None:
-            measured = [action for action in table.actions if action.is_measured]
+            measured = [action for action in table.actions if action.how == RETRAINED]
             lines = [f"  {a.words}: {gain_text(a, table.metric)}" for a in measured[:3]]
         warnings = [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join([self.verdict, *warnings, *lines, self._hints])
