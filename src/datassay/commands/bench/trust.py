@@ -191,13 +191,14 @@ def headline(check: TrustCheck, question: str) -> str:
         text += f"({_format_interval(baseline)}); {ours['score']} does no better ({figure})"
     else:
         text = f"{ADVICE[ours['verdict']].format(ours['score'])} for {answer} ({figure})"
-    others = [row for row in refused if row is not ours]
-    names = " or ".join(f"“{row['score']}”" for row in others)
+    refused_rivals = [row for row in refused if row is not ours]
+    names = " or ".join(f"“{row['score']}”" for row in refused_rivals)
     text += text_if(names, f", not {names}")
-    if others and baseline and all(r["correlation"] < baseline["correlation"] for r in others):
-        text += (
-            f": “{baseline['score']}”, which is free, does better ({_format_interval(baseline)})"
-        )
+    if refused_rivals and baseline is not None:
+        best = max(row["correlation"] for row in refused_rivals)
+        if best < baseline["correlation"]:
+            figure = _format_interval(baseline)
+            text += f": “{baseline['score']}”, which is free, does better ({figure})"
     return f"{text}."
 
 
