@@ -195,8 +195,8 @@ def headline(check: TrustCheck, question: str) -> str:
     names = " or ".join(f"“{row['score']}”" for row in refused_rivals)
     text += text_if(names, f", not {names}")
     if refused_rivals and baseline is not None:
-        best = max(row["correlation"] for row in refused_rivals)
-        if best < baseline["correlation"]:
+        rival_correlation = max(row["correlation"] for row in refused_rivals)
+        if rival_correlation < baseline["correlation"]:
             figure = _format_interval(baseline)
             text += f": “{baseline['score']}”, which is free, does better ({figure})"
     return f"{text}."
