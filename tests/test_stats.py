@@ -32,6 +32,7 @@ from datassay.stats import (
     paired_interval,
     sentence,
     verdicts,
+    widen_by_variance,
 )
 
 
@@ -248,3 +249,33 @@ def test_parts_that_do_not_differ_are_taken_for_different_in_one_of_twenty():
 def test_a_wide_interval_is_vague_also_where_it_begins_or_ends_at_0():
     assert is_vague(0.0, 2 * WIDE) and is_vague(-2 * WIDE, 0.0) and is_vague(-WIDE, WIDE)
     assert not is_vague(0.0, WIDE) and not is_vague(WIDE / 9, 9 * WIDE) and is_vague(-np.inf, 1.0)
+
+
+@pytest.mark.parametrize(("width", "level"), [(0.1, 0.86), (0.6, 0.65)])
+def test_a_gain_of_r2_holds_the_true_one_where_few_targets_make_up_the_variance(width, level):
+    """Log-normal targets; errors of one size, which an action makes smaller by a third."""
+    rng, held, n_before = np.random.default_rng(3), 0, 0
+    variance = np.exp(width**2) * np.expm1(width**2)
+    for _ in range(400):
+        y = np.exp(width * rng.normal(size=300))
+        change = np.square(rng.normal(0, 0.5, 300)) * (1.5**2 - 1) / y.var()
+        true = 0.5**2 * (1.5**2 - 1) / variance
+        result = mean_interval(change)
+        low, high = widen_by_variance(result.gain, result.low, result.high, y)
+        assert 0 < low < result.low < result.high < high
+        held += low <= true <= high
+        n_before += result.low <= true <= result.high
+    assert held / 400 >= 0.9 and n_before / 400 <= level
+
+
+def test_ends_of_r2_turn_with_the_gain_and_are_blind_to_the_unit():
+    y = np.random.default_rng(0).normal(size=(50, 2)) ** 3
+    low, high = widen_by_variance(0.2, -0.1, 0.4, y)
+    assert low < -0.1 and high > 0.4
+    assert widen_by_variance(-0.2, -0.4, 0.1, 100 * y) == pytest.approx((-high, -low))
+    assert widen_by_variance(0.0, -0.1, 0.1, y) == pytest.approx((-0.1, 0.1))
+    u = np.square(y - y.mean(0)) / y.var(0)
+    c = 1.96 * np.sqrt(u.var(0) / 50).mean()
+    expected = 0.2 - np.hypot(0.3, 0.2 - 0.2 * np.exp(-c)), 0.2 + np.hypot(0.2, 0.2 * np.expm1(c))
+    assert (low, high) == pytest.approx(expected)
+    assert widen_by_variance(0.2, 0.02, 0.38, y)[0] == pytest.approx(0.02 * np.exp(-c))

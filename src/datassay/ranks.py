@@ -3,7 +3,7 @@
 from bisect import bisect_right
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 
 
 def mean_ranks(values: Shaped[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, "..."]:
@@ -47,6 +47,13 @@ def correlation(
     product = (centred[0] * centred[1]).sum(-1)
     with np.errstate(invalid="ignore"):
         return np.asarray(product / (lengths[0] * lengths[1]))
+
+
+def superiority(ranks: Float[np.ndarray, " n"], mask: Bool[np.ndarray, " n"]) -> float:
+    """Return P(a value in the mask exceeds another one), ties half, from the ranks of all."""
+    n_inside = int(mask.sum())
+    n_outside = len(mask) - n_inside
+    return float((ranks[mask].sum() - n_inside * (n_inside + 1) / 2) / (n_inside * n_outside))
 
 
 def longest_rise(x: Shaped[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> int:

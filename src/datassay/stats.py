@@ -203,6 +203,45 @@ def paired_interval(
     return interval(mean, total**0.5, max(1.0, total**2 / denominator), level)
 
 
+def widen_by_variance(
+    gain: float, low: float, high: float, targets: Float[np.ndarray, " m *k"]
+) -> tuple[float, float]:
+    """Return the ends of a gain of R² where the variance that it divides by is estimated.
+
+    low' = g − √((g − low)² + (g − v)²),  high' = g + √((high − g)² + (w − g)²)
+
+    v, w: g e^∓c in ascending order, the gain for the ends of the variance's 95 % interval;
+    c = 1.96 √((Σ_j u_j² / m − 1) / m), u_j = (y_j − ȳ)² / s², averaged over k outputs.
+    s²: the variance of the m targets. An end that lay beyond 0 stays beyond low e^-c, or high e^-c:
+    errors that shrink do so whatever they are divided by.
+
+    Args:
+        gain: the difference g of the errors, divided by the variance of these targets.
+        low: lower end of the interval that takes this variance for the true one.
+        high: its upper end.
+        targets: of the m samples that are scored.
+
+    Returns:
+        Both ends. Where few targets make up most of the variance, as of incomes, they are far
+        wider apart.
+
+    Source: Zou and Donner (2008), whose intervals of two estimates are combined; the logarithm of
+    the variance has the error of the delta method. Deviates: no end crosses 0.
+    """
+    squares = np.square(targets - targets.mean(0))
+    variance = squares.mean(0)
+    errors = squares.std(0) / np.where(variance > 0, variance, 1) / len(targets) ** 0.5
+    factor = float(np.exp(NORMAL * errors.mean()))
+    gain_low, gain_high = sorted((gain / factor, gain * factor))
+    new_low = gain - float(np.hypot(gain - low, gain - gain_low))
+    new_high = gain + float(np.hypot(high - gain, gain_high - gain))
+    if low > 0:
+        new_low = max(new_low, low / factor)
+    if high < 0:
+        new_high = min(new_high, high / factor)
+    return new_low, new_high
+
+
 def _interval_by_parts(
     parts: Sequence[np.ndarray],
     gains: Float[np.ndarray, " m"],
@@ -309,8 +348,12 @@ def expected_gain(gain: float, low: float) -> float:
 
     Returns:
         The gain shrunk towards 0, the more the wider the interval: of several estimates the largest
-        is too high, and of those with wide intervals first (Stein 1956; Efron and Morris 1973).
+        is too high, and of those with wide intervals first (Stein 1956; Efron and Morris 1973). A
+        gain above 1 stays as it is: only a model whose R² is below 0 gains so much, for which τ,
+        that of models of some use, does not hold.
     """
+    if gain > 1:
+        return gain
     error = (gain - low) / NORMAL
     return gain / (1 + (error / SPREAD_OF_GAINS) ** 2)
 
@@ -318,6 +361,11 @@ def expected_gain(gain: float, low: float) -> float:
 def is_vague(low: float, high: float) -> bool:
     """Return whether an interval holds 0 and is too wide to be told in a sentence."""
     return low <= 0 <= high and not high - low <= WIDE
+
+
+def shows_loss(high: float) -> bool:
+    """Return whether an interval that ends at `high` lies below 0 by more than is printed as 0."""
+    return high <= -SHOWN
 
 
 def costs(gain: float, high: float = np.inf) -> bool:

@@ -324,7 +324,7 @@ def test_the_answer_is_the_table_of_acts(monkeypatch):
     assert assayed.acts is assayed.actions
     lines = str(assayed).splitlines()
     assert lines[1].startswith("Warning: 36 of 178 samples are held out")
-    assert 4 <= len(lines) <= 6 and ".suspects (" in lines[-1] and " to " in lines[2]
+    assert 4 <= len(lines) <= 6 and ".scores" in lines[-1] and " to " in lines[2]
     assert re.fullmatch(
         r"Assay\(wine: 142 samples, \d suspected labels?, next: .*\)", repr(assayed)
     )

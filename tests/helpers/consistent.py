@@ -12,8 +12,8 @@ UNCLEAR = re.compile(
 CHANGE = re.compile(rf"{NUMBER} points")
 # What a clause about a gain speaks of → kind of the action.
 ABOUT = {
-    r"correcting (?:them|what|the [\d,]+ most)": "relabel",
-    r"removing (?:them|what|the [\d,]+ most)": "remove",
+    r"correcting (?:it|them|what|the [\d,]+ most)": "relabel",
+    r"removing (?:it|them|what|the [\d,]+ most)": "remove",
     r"left out|leaving out|others do as well": "drop",
     r"each class the same": "balance",
     r"weighing samples": "reweight",

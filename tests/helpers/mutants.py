@@ -23,17 +23,16 @@ import signal
 import sys
 import threading
 import time
-import traceback
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import binomtest
 
 sys.path.append(str(Path(__file__).parents[1]))
-from helpers.planted import ROOT, changed, copied_source, noticed
+from helpers.planted import ROOT, changed, copied_source, in_fork, noticed
 
 # What is changed, by group, and the files of tests nearest to it, the likeliest to notice first.
 GROUPS = {
@@ -461,25 +460,6 @@ class Trials:
         self.seconds.write_text(
             json.dumps(dict(zip((i.nodeid for i in items), seconds, strict=True)))
         )
-
-
-def in_fork(work: Callable[[], None], limit: float = float("inf")) -> bool:
-    """Whether work fails, or takes longer, in a process that begins as this one is."""
-    pid, end = os.fork(), time.monotonic() + limit
-    if not pid:
-        os.setsid()
-        try:
-            work()
-            os._exit(0)
-        finally:  # a bug may also show as an error
-            traceback.print_exc()
-            os._exit(1)
-    while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < end:
-        time.sleep(0.005)
-    if not ended[0]:
-        os.killpg(pid, signal.SIGKILL)
-        ended = os.waitpid(pid, 0)
-    return ended[1] != 0
 
 
 def tried(mutants: list[tuple], source: Path, end: float) -> list[bool]:

@@ -15,7 +15,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -148,9 +149,8 @@ BUGS = [
 
 def noticed(tests: str, source: Path, limit: float = 600.0, plugins: Sequence[Any] = ()) -> bool:
     """Whether tests fail, cases of the attack do, or take longer, where datassay is of there."""
-    end, pid = time.monotonic() + limit, os.fork()
-    if not pid:
-        os.setsid()
+
+    def run() -> None:
         os.dup2(os.open(source.parent / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         os.dup2(1, 2)
         os.environ["PYTHONPATH"] = os.pathsep.join((str(source), os.environ.get("PYTHONPATH", "")))
@@ -161,8 +161,23 @@ def noticed(tests: str, source: Path, limit: float = 600.0, plugins: Sequence[An
         finally:  # a bug may also show as an error
             sys.stdout.flush()
             os._exit(failed)
+
+    return in_fork(run, limit)
+
+
+def in_fork(work: Callable[[], None], limit: float = float("inf")) -> bool:
+    """Whether work fails, or takes longer, in a process that begins as this one is."""
+    pid, end = os.fork(), time.monotonic() + limit
+    if not pid:
+        os.setsid()
+        try:
+            work()
+            os._exit(0)
+        finally:  # a bug may also show as an error
+            traceback.print_exc()
+            os._exit(1)
     while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < end:
-        time.sleep(0.01)
+        time.sleep(0.005)
     if not ended[0]:
         os.killpg(pid, signal.SIGKILL)
         ended = os.waitpid(pid, 0)

@@ -31,12 +31,15 @@ def test_five_networks_hold_out_each_fifth_once(sizes, targets, seed):
     may_be = counts > 1 if (counts > 1).any() else counts > 0  # else a class were not learned
     assume(may_be.sum() >= FOLDS)
     splits = make_splits(train, None, 2 * FOLDS + 1, seed)
-    n_held = max(1, may_be.sum() // FOLDS)
+    n_held = {max(1, may_be.sum() // FOLDS)}
+    if targets:  # parts hold all, the largest targets too
+        n_held = {len(train) // FOLDS, -(-len(train) // FOLDS)}
     for learned, held, queries in zip(
         splits.train_idx, splits.test_idx, splits.queries, strict=True
     ):
-        assert np.array_equal(learned, np.setdiff1d(np.arange(len(train)), held))
-        assert len(held) == n_held and may_be[held].all()
+        assert not np.isin(learned, held).any() and (np.diff(learned) > 0).all()
+        assert len(learned) == len(train) - max(n_held)
+        assert len(held) in n_held and may_be[held].all()
         np.testing.assert_array_equal(queries.ids, train.ids[held])
         np.testing.assert_array_equal(queries.y, train.y[held])
         for c in range(len(sizes) if not targets else 0):
@@ -45,6 +48,7 @@ def test_five_networks_hold_out_each_fifth_once(sizes, targets, seed):
     for first in (0, FOLDS):
         held = np.concatenate(splits.test_idx[first : first + FOLDS])
         assert len(np.unique(held)) == len(held)
+        assert not targets or len(held) == len(train)
     order = np.random.default_rng(seed).permutation(len(train))
     again = make_splits(train.subset(order), None, 2 * FOLDS + 1, seed)
     for held, other in zip(splits.test_idx, again.test_idx, strict=True):

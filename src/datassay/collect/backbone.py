@@ -23,6 +23,7 @@ from datassay.models.backbones.choice import (
     is_installed,
 )
 from datassay.models.names import AUTO
+from datassay.optional import drop_none
 from datassay.progress import Progress, silent
 from datassay.store.location import check_place
 
@@ -91,9 +92,7 @@ class Backbone:
             image, of minilm about 2 billion a text of 100 tokens.
         """
         name = self.name
-        sets = (train,)
-        if val is not None:
-            sets = (train, val)
+        sets = drop_none(train, val)
         check_kind("name", name, str)
         if name == AUTO:
             name, is_there = default_encoder(*sets)
@@ -129,9 +128,7 @@ class Backbone:
         """Return images that are no photographs as pixels, or embedded if that predicts better."""
         name = OWN["image"][0]
         is_there = is_installed("image")
-        sets = (train,)
-        if val is not None:
-            sets = (train, val)
+        sets = drop_none(train, val)
         embed = replace(self, name=name)
         if is_there and not have_one_size(*sets):
             return _annotate(*embed(train, val), f"{SIZES}, so the pretrained {name} reads them")

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import time
 from collections import ChainMap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class EmbeddingPass:
     def __init__(
         self,
         encoder: Encoder,
-        sets: tuple[SampleSet, ...],
+        sets: Sequence[SampleSet],
         store: str | Path | None,
         device: torch.device,
         progress: Progress,

@@ -18,7 +18,7 @@ from datassay.collect.jacobian.projection import Projector, project
 from datassay.collect.layers import Layers
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
-from datassay.optional import text_if
+from datassay.optional import inflect, text_if
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.store.chunks import Chunk, chunks_of
@@ -141,10 +141,7 @@ def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np
         bad = ~torch.stack(finite).all(0).cpu().numpy()
         if bad.any():
             names = ", ".join(map(str, ids[bad][:3])) + text_if(bad.sum() > 3, ", ...")
-            if bad.sum() == 1:
-                subject = f"sample {names} gives"
-            else:
-                subject = f"samples {names} give"
+            subject = inflect(bad.sum(), f"sample {names} gives", f"samples {names} give")
             raise ModelError(
                 f"the model's {kind} must be finite; {subject} NaN or infinity. Check the weights "
                 "and the scale of the inputs."

@@ -23,7 +23,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.settings import Loading
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import NEEDED, is_estimator
-from datassay.optional import coalesce
+from datassay.optional import coalesce, text_if
 from datassay.progress import Progress
 from datassay.report.wording import count, gain_text
 from datassay.results import Plotted, result
@@ -246,13 +246,16 @@ class Assay(Plotted):
         suspects = count(labels.n_flagged, f"suspected {labels.noun}")
         text = f"{count(len(samples), 'sample')}, {suspects}"
         headline = run_verdict.cards[0].headline
-        return f"Assay({samples.name}: {text}, next: {headline[:1].lower()}{headline[1:]})"
+        verb = text_if(run_verdict.commands, "next: ")
+        return f"Assay({samples.name}: {text}, {verb}{headline[:1].lower()}{headline[1:]})"
 
     def __str__(self) -> str:
+        from datassay.act.choose.gains import RETRAINED
+
         table = self.actions
         lines = []
         if table is not None:
-            measured = [action for action in table.actions if action.is_measured]
+            measured = [action for action in table.actions if action.how == RETRAINED]
             lines = [f"  {a.words}: {gain_text(a, table.metric)}" for a in measured[:3]]
         warnings = [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join([self.verdict, *warnings, *lines, self._hints])
@@ -265,10 +268,13 @@ class Assay(Plotted):
     @property
     def _hints(self) -> str:
         """How to go on, in a line."""
+        n = len(self.suspects)
+        if not n:
+            return f".save({OUT!r}) writes the page; .scores, .actions and .plot() hold the rest."
         return (
             f"Next: .review(). Then .apply() gives the data corrected, and .save({OUT!r}) "
-            f"writes the page; .suspects ({len(self.suspects):,}, worst first), .scores, .actions "
-            "and .plot() hold the rest."
+            f"writes the page; .suspects ({n:,}, worst first), .scores, .actions and .plot() hold "
+            "the rest."
         )
 
 

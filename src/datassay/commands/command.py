@@ -49,7 +49,8 @@ class Command:
         name: as it is typed.
         help: what it does, what it writes, and examples.
         settings: dataclass of its job's settings.
-        home: dotted name of the package with `job` and `page`, or of one module with both.
+        home: dotted name of the package with `job` and `page`, or of one module with both; empty:
+            the package that `settings` is in.
         out: folder of its results unless another is named.
         inputs: further dataclasses whose fields are options: which samples, what is corrupted.
         order: its place in `datassay --help`.
@@ -64,8 +65,8 @@ class Command:
     name: str
     help: str
     settings: type
-    home: str
     out: str
+    home: str = ""
     inputs: tuple[type, ...] = (DataInputs,)
     order: int = 100
     common: str = ""
@@ -198,12 +199,13 @@ class Command:
 
     def module(self, name: str) -> Any:
         """Return the module with its "job", "page" or "files": of its package, or one for all."""
-        home = import_module(self.home)
-        if not hasattr(home, "__path__"):
-            return home
-        if name == "files" and find_spec(f"{self.home}.files") is None:
+        home = self.home or self.settings.__module__.rpartition(".")[0]
+        module = import_module(home)
+        if not hasattr(module, "__path__"):
+            return module
+        if name == "files" and find_spec(f"{home}.files") is None:
             name = "page"
-        return import_module(f"{self.home}.{name}")
+        return import_module(f"{home}.{name}")
 
     def write(self, results: Any, out: Path, *, overwrite: bool = False) -> "tuple[Page, Path]":
         """Write the page and all other files of the results, or none of them.

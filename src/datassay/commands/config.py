@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from datassay.errors import SettingError
-from datassay.optional import read_entry
+from datassay.optional import as_tuple, read_entry
 
 FILE = "datassay.toml"
 PROJECT = "pyproject.toml"
@@ -114,10 +114,7 @@ def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> li
         if value:
             return [*flags[:1]]
         return [*flags[1:]]
-    if isinstance(value, list):
-        values = value
-    else:
-        values = [value]
+    values = as_tuple(value)
     if not all(isinstance(item, str | int | float) for item in values):
         raise SettingError(
             f"{path} must give {name} a text, a number, true, false or a list; got {value!r}."

@@ -8,10 +8,11 @@ from markupsafe import Markup, escape
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
-from datassay.commands.run.suspects import suspects_table
+from datassay.commands.run.suspects import PROBABLY, suspects_table
 from datassay.commands.run.tables import acts_table
 from datassay.commands.run.verdict import NOT_COMPARED, Verdict, verdict
 from datassay.data.samples import SampleSet
+from datassay.optional import text_if
 from datassay.report.drawing import draw
 from datassay.report.notebook import short_html
 from datassay.report.page import Row, Table
@@ -65,7 +66,6 @@ def _advice(run_verdict: Verdict) -> list[str]:
 def suspects_in_short(findings: Findings) -> Table | None:
     """Return the ten most suspect samples and what they look like; None if there are none."""
     positions = to_check(findings)
-    samples = findings.samples
     if not len(positions):
         return None
     order = positions[:MOST_SUSPECTS]
@@ -75,10 +75,15 @@ def suspects_in_short(findings: Findings) -> Table | None:
     columns = {"given": table["given"].to_pylist(), "suggested": table["suggested"].to_pylist()}
     columns |= {"likely wrong": chances, **_looks(findings, order)}
     rows = zip(table["id"].to_pylist(), zip(*columns.values(), strict=True), strict=True)
-    noun = "targets"
-    if samples.is_classification or findings.has_several_labels:
-        noun = "labels"
-    name = f"The {len(order)} most suspect of {len(positions):,} {noun} to review"
+    noun = "target"
+    if findings.samples.is_classification or findings.has_several_labels:
+        noun = "label"
+    name = f"{count(len(positions), noun)} to review"
+    name += text_if(len(order) < len(positions), f", the {len(order)} most suspect")
+    rule = "over 50 %" if noun == "target" else "over 80 %"
+    n_probable = table["list"].to_pylist().count(PROBABLY)
+    if 0 < n_probable < len(order):
+        name += f": the first {n_probable} probably wrong ({rule}), the others worth a look"
     return Table(name, ("id", *columns), tuple(Row(str(i), cells) for i, cells in rows))
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from datassay.commands.inputs import DataInputs
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
 from datassay.report.page import Card, Gallery, Page, Row, Table
@@ -157,10 +158,7 @@ def sample_gallery(
     samples: SampleSet, positions: np.ndarray, card_fields: Iterable[Mapping[str, Any]], **opts: Any
 ) -> Gallery:
     """Return a gallery with a card per position; `card_fields` has further fields of each card."""
-    if samples.source is None:
-        source = [""] * len(samples)
-    else:
-        source = samples.source
+    source: Any = coalesce(samples.source, [""] * len(samples))
     cards = (
         Card(**sample_texts(samples, i), drawing=drawing, source=str(source[i]), **fields)
         for i, drawing, fields in zip(positions, draw(samples, positions), card_fields, strict=True)

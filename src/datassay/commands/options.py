@@ -29,7 +29,7 @@ from datassay.commands.help import (
 )
 from datassay.commands.shell import clear_exit
 from datassay.errors import SettingError
-from datassay.optional import text_if
+from datassay.optional import as_tuple, text_if
 from datassay.rules import require
 from datassay.setting import Setting, default_of, sentence_of, settings_of
 
@@ -226,13 +226,9 @@ def _make_parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
         text = spec.show
         if text is None and default is not None and default is not False:
             # Typer knows no default that is read from a text, unless it is that text.
-            if isinstance(default, tuple):
-                values = default
-            else:
-                values = (default,)
             text = True
             if as_text:
-                text = ",".join(map(str, values))
+                text = ",".join(map(str, as_tuple(default)))
         flag = spec.flag(name)
         if hint is bool and default:
             flag = f"{flag}/--no-{flag[2:]}"

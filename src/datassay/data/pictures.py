@@ -19,7 +19,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.source import check_fits, decoding, reading
 from datassay.data.strings import Indexed
 from datassay.errors import DataError
-from datassay.optional import text_if
+from datassay.optional import drop_none, text_if
 from datassay.results import result
 
 # From these sides in pixels on, an image counts as a photograph.
@@ -222,9 +222,7 @@ def have_one_size(*sets: SampleSet) -> bool:
 
 def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """Return the samples with the pixels of their files, all of one size, as x."""
-    sets = (train,)
-    if val is not None:
-        sets = (train, val)
+    sets = drop_none(train, val)
     sizes = [size for samples in sets for size in _pictures(samples).sizes]
     ids = [name for samples in sets for name in samples.ids]
     height = sizes[0].height

@@ -144,8 +144,7 @@ def influence(
     similarities = None
     if baselines:
         bm25_scores = bm25(strings, prompt + answer)
-        query = asked_question.tokens.ids
-        similarities = embedding_similarity(models[0], samples, query, progress)
+        similarities = embedding_similarity(models[0], samples, asked_question.tokens.ids, progress)
     positions = _texts_to_show(leading, top, bm25_scores, similarities)
     warnings = (*asked_question.doubts, *attribution.warnings)
     return TextInfluence(

@@ -1,7 +1,6 @@
 """Charts of plotly in the page's look: an empty one, and what is drawn on it."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,7 @@ from datassay.report.style import layout as look_of
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from datassay.stats import Interval
-
+CHANGE_HOVER = "%{x:.3g} (%{customdata[0]:.3g} to %{customdata[1]:.3g})"
 LEGEND = "<extra>%{fullData.name}</extra>"  # the name behind what a hover says
 Colour = str | list[str]
 Group = tuple[str, np.ndarray, str]
@@ -57,7 +55,8 @@ def line(
 ) -> None:
     """Draw a line; "%{x}" and "%{y}" in `hover` are its values. An empty `hover` shows none."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
-    _scatter(figure, x, y, name, hover, {"mode": mode, "line": stroke, **more}, limit)
+    look = {"mode": mode, "line": stroke, **more}
+    figure.add_scatter(x=x, y=y, **(_labels(name, hover, limit) | look))
 
 
 def marks(
@@ -76,9 +75,10 @@ def marks(
     **more: Any,
 ) -> None:
     """Draw one mark per value; `hover` as in `line`."""
-    look = {"color": colour, "size": size, "symbol": symbol, "opacity": opacity}
-    look = {key: value for key, value in look.items() if value is not None}
-    _scatter(figure, x, y, name, hover, {"mode": mode, "marker": look, **more}, limit)
+    style = {"color": colour, "size": size, "symbol": symbol, "opacity": opacity}
+    style = {key: value for key, value in style.items() if value is not None}
+    look = {"mode": mode, "marker": style, **more}
+    figure.add_scatter(x=x, y=y, **(_labels(name, hover, limit) | look))
 
 
 def bars(
@@ -99,7 +99,7 @@ def bars(
     else:
         rim = {"width": 0}
     look = {"marker": {"color": colour, "line": rim}, **more}
-    figure.add_bar(x=x, y=y, **(_name_of(name, limit) | _hover_of(hover, name) | look))
+    figure.add_bar(x=x, y=y, **(_labels(name, hover, limit) | look))
 
 
 def level(
@@ -182,21 +182,66 @@ def log_histogram(
     return figure
 
 
-def change_chart(title: str, rows: "Sequence[tuple[str, Interval]]", unit: float) -> "Figure":
-    """Return a chart of changes with their intervals, times `unit`, one row each; a line at 0."""
+def change_chart(
+    title: str,
+    rows: Sequence[tuple[str, Any]],
+    scale: float,
+    groups: Sequence[str] = (),
+    colours: Mapping[str, str] | None = None,
+) -> "Figure":
+    """Return a chart of changes with their intervals, the first on top, each below its name.
+
+    Args:
+        title: of the axis, with its unit.
+        rows: name and change, with `gain`, `low` and `high`; the widest may exceed the axis.
+        scale: times which they are drawn.
+        groups: of each row, for the legend; (): no legend, and the first row stands out.
+        colours: of the groups, in the legend's order.
+    """
     n = len(rows)
-    figure = chart(title, height=120 + 64 * n, showlegend=False)
-    for k, (name, change) in enumerate(rows):
-        half = unit * change.half
-        bar = {"array": [half if math.isfinite(half) else 0], "thickness": 2.5}
-        hover = f"%{{x:+.3g}} ± {half:.3g}"
-        style = {"size": 12, "symbol": "diamond", "error_x": bar, "legendgroup": name}
-        marks(figure, [unit * change.gain], [n - k], name, GREY if k else BLUE, hover, **style)
-    level(figure, x=0)
-    names = [plotly_text(name) for name, _ in rows]
-    ticks = {"tickvals": list(range(n, 0, -1)), "ticktext": names}
-    figure.update_yaxes(**ticks, range=[0.6, n + 0.6], showgrid=False)
+    names = [name for name, _ in rows]
+    changes = [(change.gain, change.low, change.high) for _, change in rows]
+    gain, low, high = scale * np.array(changes).reshape(n, 3).T
+    height = np.arange(n)[::-1]
+    lowest, highest = _span(gain, low, high)
+    if (low < lowest).any() or (high > highest).any():
+        title += "<br>longer intervals go on beyond the axis"
+    figure = chart(title, height=128 + 44 * n, showlegend=False, margin={"b": 66, "l": 12})
+    if groups:
+        figure.update_layout(
+            height=174 + 44 * n, showlegend=True, margin={"b": 120, "l": 12},
+            legend={"y": -80 / (30 + 44 * n)},
+        )  # fmt: skip
+    if colours is None:
+        colours = dict.fromkeys(names, GREY) | dict.fromkeys(names[:1], BLUE)
+    row_groups = np.array(groups or names)
+    for name, colour in colours.items():
+        idx = np.flatnonzero(row_groups == name)
+        # No bar where the interval is infinite.
+        upper_part = np.nan_to_num(high - gain, posinf=0.0)[idx]
+        lower_part = np.nan_to_num(gain - low, posinf=0.0)[idx]
+        bar = {"type": "data", "array": upper_part, "arrayminus": lower_part, "color": colour}
+        ends = np.stack([low[idx], high[idx]], 1)
+        if len(idx):
+            marks(figure, gain[idx], height[idx], name, colour, CHANGE_HOVER, size=10,
+                  customdata=ends, error_x=bar | {"thickness": 2})  # fmt: skip
+    level(figure, x=0, colour=GREY, width=1, dash=None)
+    for k, name in zip(height, names, strict=True):
+        look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
+        figure.add_annotation(x=0, y=k, text=plotly_text(name, 60), bgcolor="white", **look)
+    figure.update_xaxes(range=[lowest, highest])
+    figure.update_yaxes(tickvals=list(range(n)), showticklabels=False, ticks="",
+                        range=[-0.5, n - 0.25], showgrid=True)  # fmt: skip
     return figure
+
+
+def _span(gain: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+    """Return an axis's ends: it holds 0, all gains and all intervals but the widest."""
+    width = high - low
+    is_narrow = np.isfinite(width) & (width <= 3 * np.median(width))
+    ends = np.concatenate([[0.0], gain, low[is_narrow], high[is_narrow]])
+    pad = 0.06 * float(np.ptp(ends)) or 0.01
+    return float(ends.min()) - pad, float(ends.max()) + pad
 
 
 def label_cells(figure: "Figure", names: Sequence[str]) -> None:
@@ -207,21 +252,12 @@ def label_cells(figure: "Figure", names: Sequence[str]) -> None:
     figure.update_yaxes(**ticks, autorange="reversed", showgrid=False)
 
 
-def _scatter(
-    figure: "Figure", x: Any, y: Any, name: str, hover: str, look: dict[str, Any], limit: int
-) -> None:
-    figure.add_scatter(x=x, y=y, **(_name_of(name, limit) | _hover_of(hover, name) | look))
-
-
-def _name_of(name: str, limit: int) -> dict[str, Any]:
-    if not name:
-        return {}
-    return {"name": plotly_text(name, limit)}
-
-
-def _hover_of(hover: str, name: str) -> dict[str, Any]:
-    """Return what a hover says, with the name behind it unless `hover` places it itself."""
+def _labels(name: str, hover: str, limit: int) -> dict[str, Any]:
+    """Return a name, and what a hover says, with the name behind it unless `hover` places it."""
+    labels: dict[str, Any] = {}
+    if name:
+        labels["name"] = plotly_text(name, limit)
     if not hover:
-        return {"hoverinfo": "skip"}
+        return labels | {"hoverinfo": "skip"}
     box = LEGEND if name else "<extra></extra>"
-    return {"hovertemplate": hover if "<extra>" in hover else hover + box}
+    return labels | {"hovertemplate": hover if "<extra>" in hover else hover + box}

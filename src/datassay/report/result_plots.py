@@ -9,8 +9,8 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from datassay import stats
-from datassay.act.choose.action import DROP, RELABEL, REMOVE
-from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
+from datassay.act.choose.action import DROP, REMOVE
+from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable, is_correction_advised
 from datassay.act.remove.removal_curve import (
     HIGHEST_FIRST,
     LOWEST_FIRST,
@@ -20,13 +20,21 @@ from datassay.act.remove.removal_curve import (
 )
 from datassay.act.review.gain import ReviewGain
 from datassay.errors import SettingError
-from datassay.report.plots import chart, histogram, level, line, log_histogram, marks, stack_counts
-from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, plotly_text
+from datassay.report.plots import (
+    change_chart,
+    chart,
+    histogram,
+    level,
+    line,
+    log_histogram,
+    stack_counts,
+)
+from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION
 from datassay.report.wording import in_points
 from datassay.results import Plotted, Tabular, columns_of
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
-from datassay.stats import DO, FREE, LEAVE, SHOWN, TRY
+from datassay.stats import DO, FREE, LEAVE, TRY
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -40,7 +48,7 @@ BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444
 MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
 NAMES_OF_ADVICE = {LEAVE: "not shown to help"}
 FORECAST = "forecast, not measured"
-INSTEAD = "instead of relabelling"  # leaves out the same suspects
+INSTEAD = "same as relabelling"  # leaves out the same suspects
 ADVICE_COLOURS = {
     DO: BLUE, TRY: SKY, INSTEAD: "#b8860b", FREE: "#5f6b76", NAMES_OF_ADVICE[LEAVE]: GREY,
     FORECAST: "#b5bdc6",
@@ -80,62 +88,33 @@ def acts_figure(table: ActionTable) -> "Figure":
     measured = [action for action in table.actions if action.is_measured]
     actions = [action for action in measured if action.how != EXPECTED] or measured
     advice = [advice_text(action, table.actions) for action in actions]
-    names = [action.words for action in actions]
-    return _intervals_figure(actions, names, advice, table.metric)
+    return _gains_figure([(action.words, action) for action in actions], advice, table.metric)
 
 
 @figure_of.register(ReviewGain)
 def review_figure(gain: ReviewGain) -> "Figure":
     """Draw what a review gained, by the labels that both sides agree on, with its interval."""
     row = gain.rows[0]
-    if row.high <= -SHOWN:
+    if stats.shows_loss(row.high):
         verdict = "costs"
     else:
         advice = stats.advice(row.gain, row.low, row.high)
         verdict = {DO: "gains", TRY: "may help"}.get(advice, "no change is shown")
-    return _intervals_figure([row], ["Now against before"], [verdict], gain.metric)
+    return _gains_figure([("Now against before", row)], [verdict], gain.metric)
 
 
-def _intervals_figure(
-    rows: Sequence[Any], names: Sequence[str], groups: Sequence[str], metric: str
-) -> "Figure":
-    """Draw the gain and the interval of each row below its name, coloured by group."""
-    actions, names, advice = rows[::-1], names[::-1], groups[::-1]
-    scale = 1
-    unit = metric
+def _gains_figure(rows: Sequence[tuple[str, Any]], groups: Sequence[str], metric: str) -> "Figure":
+    """Draw the gain and the interval of each row, coloured by group."""
+    scale, unit = 1, metric
     if in_points(metric):
-        scale = 100
-        unit = f"points of {metric}"
-    height = 174 + 44 * len(actions)
-    lowest, highest = (scale * end for end in _span(actions))
-    if any(action.low * scale < lowest or action.high * scale > highest for action in actions):
-        unit += "<br>longer intervals go on beyond the axis"
-    figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},
-                   legend={"y": -80 / (height - 144)})  # fmt: skip
-    for name, colour in ADVICE_COLOURS.items():
-        rows = [k for k, text in enumerate(advice) if text == name]
-        gain, low, high = (scale * np.array([getattr(actions[k], n) for k in rows])
-                           for n in ("gain", "low", "high"))  # fmt: skip
-        error = {"type": "data", "array": high - gain, "arrayminus": gain - low}
-        error |= {"thickness": 2, "color": colour}
-        hover = "%{x:.2f} (%{customdata[0]:.2f} to %{customdata[1]:.2f})"
-        ends = np.stack([low, high], 1)
-        if rows:
-            marks(figure, gain, rows, name, colour, hover, size=10, error_x=error, customdata=ends)
-    level(figure, x=0, colour=GREY, width=1, dash=None)
-    for k, name in enumerate(names):
-        look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
-        figure.add_annotation(x=0, y=k, text=plotly_text(name, 60), bgcolor="white", **look)
-    figure.update_xaxes(range=[lowest, highest])
-    figure.update_yaxes(tickvals=list(range(len(actions))), showticklabels=False, ticks="",
-                        range=[-0.5, len(actions) - 0.25], showgrid=True)  # fmt: skip
-    return figure
+        scale, unit = 100, f"points of {metric}"
+    return change_chart(f"gain, {unit}", rows, scale, groups, ADVICE_COLOURS)
 
 
 def advice_text(action: ActionGain, actions: Sequence[ActionGain]) -> str:
     """Return what to do with one of several actions, as tables and figures name it."""
-    is_corrected = any(a.kind == RELABEL and a.advice in {DO, TRY} for a in actions)
-    if is_corrected and action.kind in {REMOVE, DROP} and action.advice in {DO, TRY}:
+    leaves_out = action.kind in {REMOVE, DROP} and action.is_advised
+    if leaves_out and is_correction_advised(actions):
         return INSTEAD
     if action.how == EXPECTED:
         return FORECAST
@@ -149,19 +128,9 @@ def gains_title(actions: Sequence[ActionGain]) -> str:
         return "What each action gains"
     if TRY in advice:
         return "What each action may gain: no gain is certain"
+    if any(action.how == EXPECTED and action.advice == TRY for action in actions):
+        return "What each action gains: of those measured none is shown to help"
     return "What each action gains: none is shown to help"
-
-
-def _span(actions: Sequence[Any]) -> tuple[float, float]:
-    """Return an axis's ends: it holds 0, all gains and all intervals but the widest."""
-    width = np.array([action.high - action.low for action in actions])
-    are_narrow = width <= 3 * np.median(width)
-    ends = [0.0, *(action.gain for action in actions)]
-    for action, is_narrow in zip(actions, are_narrow, strict=True):
-        if is_narrow:
-            ends += [action.low, action.high]
-    pad = 0.06 * (max(ends) - min(ends)) or 0.01
-    return min(ends) - pad, max(ends) + pad
 
 
 @figure_of.register(LabelIssues)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from datassay.optional import inflect, text_if
-from datassay.stats import SHOWN
+from datassay.stats import SHOWN, shows_loss
 
 
 def number(value: float) -> str:
@@ -137,20 +137,20 @@ def gain_text(change: Any, metric: str) -> str:
         unit = f" points of {metric}"
     else:
         unit = f" of {metric}"
-    if change.low < SHOWN and change.high > -SHOWN:
+    if change.low < SHOWN and not shows_loss(change.high):
         return f"{lowest} to {highest}{unit} (estimate {value})"
     return f"{value}{unit} ({lowest} to {highest})"
 
 
 def gain_numbers(gain: float, low: float, high: float, metric: str) -> tuple[str, str, str]:
-    """Format a gain and its interval's ends, with one digit more where the gain rounds to 0."""
+    """Format a gain and its interval's ends, with one digit more where only that shows the gain."""
     scale = 1
     digits = 3
     if in_points(metric):
         scale = 100
         digits = 1
     scaled_gain = gain * scale
-    if scaled_gain and not round(scaled_gain, digits):
+    if round(scaled_gain, digits) == 0 != round(scaled_gain, digits + 1):
         digits += 1
     values = (scaled_gain, low * scale, high * scale)
     value, lowest, highest = (f"{x:z.{digits}f}".replace("-", "−") for x in values)  # z: no −0

@@ -145,8 +145,7 @@ def removal_scores(
     blocks = record.keep(max(1, min(n, CHUNK_VALUES // sample_values)), progress)
     effects = effects_of(_output_changes(basis, rows, blocks), outputs, measured)
     method = f"linearized {training.run.kind}"
-    name = measured.measure
-    gathered = gather(effects, measured(outputs), name, lin.ids, method, top, own_query)
+    gathered = gather(effects, measured(outputs), measured.measure, lin.ids, method, top, own_query)
     assert gathered.prediction_change is not None
     loo = record.leave_one_out(gathered.prediction_change)
     return RemovalScores(loo, gathered, outputs.numpy())

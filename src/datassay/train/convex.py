@@ -11,6 +11,7 @@ from torch import Tensor
 from datassay.collect.curvature.output_geometry import OutputFeatures, SharedFeatures
 from datassay.collect.loss import Loss, loss_named
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.results import result
 from datassay.rules import positive
 
@@ -72,10 +73,7 @@ def fit_convex(
     positive("ridge", ridge, why=" so that the fit has one minimum", remedy="Try 0.0001.")
     n = len(features)
     p = features.n_parameters
-    if sample_weight is None:
-        weight = targets.new_ones(1, n)
-    else:
-        weight = sample_weight
+    weight = coalesce(sample_weight, targets.new_ones(1, n))
     weight = weight / weight.sum(1, keepdim=True)
     if start is None:
         theta = targets.new_zeros(len(weight), p)

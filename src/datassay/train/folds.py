@@ -96,13 +96,16 @@ def _stratified_parts(train: SampleSet, n_networks: int, seed: int) -> list[np.n
     """Return ascending positions of each network's part, which holds every class in proportion."""
     # Samples are sorted by class (by the target in a regression with one), at random within it, and
     # every fifth is taken. Classes of a single sample are left to the training where others exist.
+    # Parts of targets hold all: the largest, last in the order, tell most of R².
     n_folds = round(1 / HELD_OUT)
     by_id = np.argsort(train.ids, kind="stable")
     if train.is_classification:
         is_repeated = np.bincount(train.y)[train.y] > 1
         if is_repeated.any():
             by_id = by_id[is_repeated[by_id]]
-    size = max(1, len(by_id) // n_folds)
+    size = -(-len(by_id) // n_folds)
+    if train.is_classification:
+        size = max(1, len(by_id) // n_folds)
     strata = train.y[by_id] if train.y.ndim == 1 else None
     parts = []
     for network in range(n_networks):

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from scipy.special import expit, softmax
 from torch import Tensor, nn
 
+from datassay.collect.curvature.output_loss import sample_scores
 from datassay.collect.fingerprint import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -319,29 +320,6 @@ def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     if name == TREES:
         parts = column_parts(train)
     return Estimators(kind(name, parts=parts), repeats, seed, is_random=draws(name, train))
-
-
-def sample_scores(
-    outputs: Float[Tensor, "*batch m k"],
-    val: SampleSet,
-    spread: Float[np.ndarray, " k"] | None = None,
-) -> Float[Tensor, "*batch m"]:
-    """Return each sample's score, whose mean is accuracy or R², averaged over targets."""
-    # `spread`: the targets' variances that R² divides by; None: those of `val`.
-    y = torch.as_tensor(val.y)
-    if val.is_classification:
-        is_binary = outputs.shape[-1] == 1
-        if is_binary:
-            predicted = (outputs[..., 0] > 0).long()
-        else:
-            predicted = outputs.argmax(-1)
-        return (predicted == y).double()
-    y = y.double().reshape(len(y), -1)
-    if spread is None:
-        variance = (y - y.mean(0)).square().mean(0)
-    else:
-        variance = torch.from_numpy(spread)
-    return (1 - (outputs - y).square() / variance).mean(-1)
 
 
 def rows_of(samples: SampleSet, dtype: type | None = np.float64) -> Float[np.ndarray, "n d"]:

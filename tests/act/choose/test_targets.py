@@ -5,10 +5,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import datassay as da
-from datassay.act.choose.action import RELABEL, REMOVE
+from datassay.act.choose.action import RELABEL, REMOVE, relabelling
 from datassay.act.choose.compare import compare_actions
+from datassay.act.choose.looks import Comparison, analyses, base_predictions
 from datassay.act.choose.parts import LOOK, SURE, SUSPECTED, fifths
-from datassay.stats import DO
+from datassay.stats import DO, widen_by_variance
 from datassay.train.learner import Estimators
 
 N = 300
@@ -68,3 +69,23 @@ def test_where_all_are_suspected_all_count():
     x, true, _, _ = prices(1.0)
     part = parts_of(x, true, np.ones(N))[0]
     assert part.yardstick.rows.all() and not part.yardstick.is_corrected
+
+
+def test_ends_allow_for_fits_to_all_samples_and_for_the_error_of_the_variance():
+    x, true, given, wrong = prices(10.0)
+    parts = parts_of(x, given, np.where(wrong, 0.95, 0.0))
+    held_out = np.concatenate([part.held_out.ids for part in parts])
+    assert np.array_equal(np.sort(held_out), np.arange(N))
+    actions = [
+        relabelling(part.train, true[part.train.ids], wrong[part.train.ids]) for part in parts
+    ]
+    key = actions[0].key
+    proposed = [{key: action} for action in actions]
+    comparison = Comparison(parts, proposed, base_predictions(parts))
+    for analysis in analyses(parts):
+        comparison.train([key], analysis)
+    gain = comparison.gain(key, is_searched=False)
+    expected = widen_by_variance(
+        gain.gain, gain.low - gain.gain / 5, gain.high, true[held_out][~wrong[held_out]]
+    )
+    assert comparison.bounds(key, gain) == pytest.approx(expected)

@@ -88,3 +88,21 @@ def test_targets_are_scored_by_r2():
     fit = LinearRegression().fit(x[:40], y[:40]).predict(x[40:])
     r2 = 1 - ((fit - y[40:]) ** 2).mean() / y[40:].var()
     assert gain.rows[0].before == pytest.approx(r2, rel=1e-9)
+
+
+def test_parts_of_targets_share_one_variance():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 1))
+    y = np.exp(2 * x[:, 0])
+    given = np.where(np.arange(60) < 4, 30.0, y)
+    before = SampleSet(x[:20], given[:20], np.arange(20))
+    train = Corrected(before, y[:20], np.ones(20, dtype=bool))
+    parts = np.split(np.argsort(y[20:]) + 20, 2)  # low and high ones: variances far apart
+    trials = [
+        Trial(train, unchanged(SampleSet(x[p], y[p], p)), Estimators(LinearRegression(), 2))
+        for p in parts
+    ]
+    (row,) = measured(*trials).rows
+    errors = [np.square(LinearRegression().fit(x[:20], t[:20]).predict(x[20:]) - y[20:]).mean()
+              for t in (given, y)]  # fmt: skip
+    assert [row.before, row.after] == pytest.approx(1 - np.array(errors) / y[20:].var())

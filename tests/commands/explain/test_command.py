@@ -104,7 +104,7 @@ def test_it_writes_its_files_and_finds_the_wrong_labels(here):
     assert samples["id"] == [f"r{i}" for i in range(80)]
     first = np.array(samples["id"])[np.argsort(samples["self_influence"])[::-1]]
     assert {"r5", "r40", "r71"} <= set(first[:10])
-    assert "heck first the 10 training samples " in " ".join(result.stdout.split())
+    assert "10 training samples that the others support least " in " ".join(result.stdout.split())
     summary_ = summary("deep/out")
     assert (summary_["queries"], summary_["measure"]) == ("training", "margin")
     assert summary_["counts"] | {"predicted_wrongly": 0} == {
@@ -183,7 +183,7 @@ def test_what_is_split_off_is_told(here):
     save_file(da.build_model("linear", train).state_dict(), "linear.safetensors")
     args = ["number.npz", "--model", "linear", "--weights", "linear.safetensors", "--out", "out"]
     result = succeed("explain", *args)
-    assert "18 samples of DATA are held out as queries" in words(result)
+    assert "18 samples of number are held out as queries" in words(result)
     summary_ = summary()
     assert (summary_["measure"], summary_["counts"]["predicted_wrongly"]) == ("output", None)
 

@@ -72,7 +72,7 @@ def test_wrong_predictions_are_counted():
     wrong = replace(result, predicted=outputs)
     assert wrong.n_wrong == 2
     assert page_of(wrong).verdict.startswith(f"2 of {len(result.queries)} predictions differ from ")
-    assert page_of(right).verdict.startswith("No prediction is wrong; check first ")
+    assert page_of(right).verdict.startswith("No prediction is wrong; 10 training samples ")
 
 
 def test_without_self_influence_there_is_no_table_of_it():

@@ -17,7 +17,7 @@ from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
-from datassay.commands.run.labels import Labels
+from datassay.commands.run.labels import NEARLY, Labels
 from datassay.commands.run.page import page
 from datassay.commands.run.steps.acts import _add_review, _scale_to_all
 from datassay.commands.run.suspects import suspects_table
@@ -78,9 +78,9 @@ def test_what_changes_none_of_all_samples_is_never_advised():
 def test_a_review_stands_behind_what_was_measured_and_looks_at_more():
     rows = [*acts(BALANCE, UNSURE).actions]
     review, poor = acts(REVIEW, ("review", 0.004, -0.001, 0.02, "")).actions
-    n = review.changed
+    n = int(review.changed / NEARLY)
     assert _add_review(rows, review, n - 1)[-1] == _add_review(rows[:1], review, n)[-1] == review
-    assert all(_add_review(rows, *a) == rows for a in ((poor, 0), (None, 0), (review, n)))
+    assert all(_add_review(rows, *a) == rows for a in ((poor, 0), (None, 0), (review, n + 1)))
 
 
 RELABEL = ("relabel", 0.016, 0.007, 0.024, "better")
@@ -130,6 +130,8 @@ PAGES = {
         two_classes(n_flagged=4), acts=acts(BALANCE, UNSURE, metric="balanced accuracy")
     ),
     "regression": lambda: replace(regression(), acts=acts(PERHAPS, metric="R²")),
+    "useless as given": lambda: replace(regression(), acts=replace(
+        acts(("relabel", 207.4, -13.2, 435.2, "no difference"), metric="R²"), score=-206.7)),
     "none stands out": lambda: replace(two_classes(level=-3.0), acts=acts(DROP)),
     "a review": lambda: replace(two_classes(level=-2.0), acts=acts(REVIEW, UNSURE)),
     "two actions": lambda: replace(
@@ -152,9 +154,9 @@ def with_issues(findings, *issues):
     return replace(findings, data_issues=SimpleNamespace(issues=issues, ids=findings.samples.ids))
 
 
-def suspects_of_a_rare_class(n):
-    """A class of a tenth, of which so many labels stand out."""
-    y = (np.arange(200) < 20).astype(np.int64)
+def suspects_of_a_rare_class(n, size=20):
+    """A class of a tenth or less, of which so many labels stand out."""
+    y = (np.arange(200) < size).astype(np.int64)
     samples = SampleSet(np.zeros((200, 1)), y, np.arange(200), ("no", "yes"))
     issues = issues_of(samples, np.where(np.arange(200) < n, 3.0, -3.0))
     return make_findings(samples, issues=issues)
@@ -176,10 +178,11 @@ GAINS = (
 )  # fmt: skip
 REVIEWS = (
     (0, REVIEW, UNSURE), (4, REVIEW, UNSURE), (4, BALANCE, REVIEW),
-    (4, REVIEW, ("relabel", *MAY_HELP)), (0, ("review", 0.004, -0.001, 0.02, ""), UNSURE),
+    (4, REVIEW, ("relabel", *MAY_HELP)),
 )  # fmt: skip
 UNREAD = ReviewGain((GainRow("all", 9, 0.9, 0.88, *HURTS[1:3], "worse"),), "accuracy", 1, 1)
 STATES = PAGES | {
+    "a class of four": lambda: suspects_of_a_rare_class(4, size=4),
     "copies help": lambda: with_issues(
         replace(two_classes(), acts=acts(("copies", *HELPS), DROP)), COPIED, HARMLESS_ISSUE, LEAK),
     "copies may help": lambda: with_issues(
@@ -315,17 +318,17 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
 
 def test_actions_that_have_no_words_of_their_own_are_named_once():
     dropped = replace(acts(BOTH).actions[0], kind="drop+balance", words="Drop half, then balance")
-    assert clause(dropped, "accuracy", "them").startswith("“Drop half, then balance” may help: ")
+    assert clause(dropped, acts(BOTH), "them").startswith("“Drop half, then balance” may help: ")
 
 
 def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
     (row,) = acts(UNSURE).actions
-    assert clause(row, "accuracy", "them").startswith(
+    assert clause(row, acts(UNSURE), "them").startswith(
         "correcting them is not shown to help a model: "
     )
     tried = [Labels(400, n, 58, 24, 0, 118).tried for n in (0, 2, 20, 24)]
-    assert tried == ["the 24 most suspect"] * 2 + ["them"] * 2
-    assert clause(row, "accuracy", tried[1]).startswith("correcting the 24 most suspect is not")
+    assert tried == ["the 24 most suspect"] * 3 + ["them"]
+    assert clause(row, acts(UNSURE), tried[1]).startswith("correcting the 24 most suspect is not")
 
 
 def test_commands_are_those_of_the_command_line():
@@ -405,7 +408,7 @@ def test_what_was_before_a_review_stands_before_what_is_now():
 
 
 def test_a_gain_that_rounds_to_nothing_has_no_sign():
-    assert gain_numbers(-1e-6, -0.0091, 0.0091, "accuracy") == ("0.00", "−0.91", "0.91")
+    assert gain_numbers(-1e-6, -0.0091, 0.0091, "accuracy") == ("0.0", "−0.9", "0.9")
     assert gain_numbers(-0.0004, -0.01, 0.01, "R²") == ("−0.0004", "−0.0100", "0.0100")
 
 

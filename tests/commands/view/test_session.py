@@ -244,6 +244,8 @@ def test_beside_a_sample_stand_those_most_like_it(session):
     for group in (given, other):
         apart = [one["distance"] for one in group["samples"]]
         assert len(apart) == 4 and apart == sorted(apart)
+        marked = {one["id"] for one in group["samples"] if one["suspect"]}
+        assert marked <= set(samples.ids[session.reviewed.is_issue].astype(str))
     assert str(samples.ids[row]) not in {one["id"] for one in given["samples"]}
 
 

@@ -63,6 +63,7 @@ def _reviewed() -> Reviewed:
         samples=samples,
         suggested=(y + 1) % 3,
         probability=p,
+        is_issue=p > 0.9,
         worth_a_look=p > 0.9,
         score=p,
         digest="d",

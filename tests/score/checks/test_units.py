@@ -9,7 +9,7 @@ import torch
 from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
-from datassay.score.checks.units import unit_warning
+from datassay.score.checks.units import find_unit_factors, unit_warning
 from datassay.score.label_issues import label_issues
 from helpers.linearizations import linearization
 
@@ -29,7 +29,7 @@ def told(factor, *, is_log=False, share=0.04):
     [
         (10, False, "about 10 times what"), (1 / 12, True, "about 1/12 of what"),
         (1000, False, "about 1,000 times what"), (-1, False, "with the other sign"),
-        (1 / 60, True, "about 1/60 of what"),
+        (1 / 60, True, "about 1/60 of what"), (2.54, False, "about 2.54 times what"),
     ],
 )  # fmt: skip
 def test_the_factor_is_named(factor, is_log, words):
@@ -49,13 +49,22 @@ def test_targets_that_stray_by_chance_are_in_no_other_unit():
     assert "about 7 times" in of_suspects(30 * ratio, np.full(2000, 30.0), ratio > 5)
 
 
+def test_powers_of_ten_are_named_together():
+    y, suspect = 30 * np.exp(np.linspace(-0.2, 0.2, 100)), np.arange(100) < 7
+    ratio = np.where(suspect, np.repeat([1000, 10, 0.1, 1], [3, 2, 2, 93]), 1.0)
+    assert find_unit_factors(ratio, suspect) == dict(enumerate(ratio[:7].tolist()))
+    assert "7 of 7 suspected targets are about 10 or 1,000 times" in of_suspects(
+        ratio * y, y, suspect
+    )
+
+
 def test_one_value_that_most_suspects_have_is_named():
     y = np.r_[np.full(8, -999.0), np.linspace(5, 90, 92)]
     assert "8 of 10 suspected targets are -999" in of_suspects(y, 0 * y + 40, np.arange(100) < 10)
 
 
 def test_nothing_is_said_where_no_factor_is_shared():
-    assert told(1.0) == "" and told(2.2, is_log=True) == ""
+    assert told(1.0) == "" and told(3.0, is_log=True) == told(2.0, is_log=True) == ""
 
 
 @pytest.mark.parametrize(("cut", "is_told"), [(1.6, True), (np.inf, False)])

@@ -122,7 +122,6 @@ COMMAND = Lab(
     """,
     settings=LabSettings,
     inputs=(),
-    home="datassay_lab",
     out="lab",
     order=80,
 )

@@ -26,7 +26,6 @@ from datassay.stats import (
     LEAVE,
     MOST_LOST,
     TOLERATED,
-    TRY,
     Interval,
     advice,
     costs,
@@ -159,7 +158,7 @@ class _Job:
 
     def _combine(self, rows: Sequence[ActionGain], actions: Sequence[Action]) -> list[ActionGain]:
         """Return a row for each action tried after the best one; what raises its gain is kept."""
-        recommended = [row for row in _rank_rows(list(rows)) if row.advice in {DO, TRY}]
+        recommended = [row for row in _rank_rows(list(rows)) if row.is_advised]
         candidates = [r for r in recommended if r.kind == COPIES or not self.kinds[r.kind].follows]
         best_row = next((row for row in candidates if self.kinds[row.kind].is_followed), None)
         if best_row is None or recommended[0].advice != DO:

@@ -1,10 +1,13 @@
 """What actions gained: a row each, and the table of all of them."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
+from datassay.act.choose.action import RELABEL
 from datassay.results import Tabular, field_names, result
-from datassay.stats import DO
+from datassay.stats import DO, TRY
 
 RETRAINED = "retrained"
 SCREENED = "screened"
@@ -61,6 +64,16 @@ class ActionGain:
         """Whether its gain has an interval."""
         return bool(np.isfinite(self.low))
 
+    @property
+    def is_advised(self) -> bool:
+        """Whether it helps, or may help."""
+        return self.advice in {DO, TRY}
+
+
+def is_correction_advised(actions: Sequence[ActionGain]) -> bool:
+    """Return whether relabelling the suspects, with nothing else, helps or may help."""
+    return any(action.kind == RELABEL and action.is_advised for action in actions)
+
 
 @result
 class ActionTable(Tabular):
@@ -93,6 +106,11 @@ class ActionTable(Tabular):
     is_corrected: bool
     seconds: float
     model: str = ""
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether samples as they are make a useless model: an action gains more than 1 of R²."""
+        return any(action.gain > 1 for action in self.actions if action.how == RETRAINED)
 
     @property
     def best(self) -> ActionGain | None:

@@ -13,9 +13,17 @@ from jaxtyping import Bool, Float
 
 from datassay.act.choose.action import Action, as_it_is, fittings_of, route_predictions
 from datassay.act.choose.kinds import ActionKind, ProposalScores, combine_actions
-from datassay.act.choose.parts import R2, Part, Yardstick, mark_trusted
-from datassay.optional import drop_none, take_first
-from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired_interval, sum_by_group
+from datassay.act.choose.parts import FIFTHS, R2, Part, Yardstick, mark_trusted
+from datassay.optional import coalesce, drop_none, take_first
+from datassay.stats import (
+    FEWEST_PARTS,
+    LEVEL,
+    LOOKS,
+    Interval,
+    paired_interval,
+    sum_by_group,
+    widen_by_variance,
+)
 from datassay.train.together import Fitting, predictions_of
 
 FEWEST_MODELS = 2  # of each part in the first analysis, where parts are few
@@ -168,15 +176,24 @@ class Comparison:
         return paired_interval(differences, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
-        """Return the interval's ends, widened for the fewest and most wrong labels that may be."""
+        """Return the interval's ends, widened for the fewest and most wrong labels that may be.
+
+        Those of R² are widened for the error of its variance, too.
+        """
         # T says which noise was found; what it missed, such as a second rule in some labels, is
         # known by the share of wrong labels alone.
         ends = [mean(self.differences(key, rules=rules)) for rules in self._extremes]
+        is_r2 = self._yardsticks[0].metric == R2
+        if is_r2 and self.parts[0].doubt is not None:
+            # As far as wrong targets make fits vary, their harm falls as 1/n: all samples, of which
+            # each part learns from four fifths, suffer as much less.
+            ends.append(gain.gain * (1 - 1 / FIFTHS))
         shifts = [0.0, *(end - gain.gain for end in ends)]
         low = gain.low + min(shifts)
         high = gain.high + max(shifts)
-        if self._yardsticks[0].metric == R2:
-            return low, high
+        if is_r2:
+            targets = np.concatenate([rule.counted.y for rule in self._yardsticks])
+            return widen_by_variance(gain.gain, low, high, targets)
         score = self.score()  # from it no action can take an accuracy below 0 or beyond 1
         return max(low, min(-score, gain.gain)), min(high, max(1 - score, gain.gain))
 
@@ -215,10 +232,6 @@ def mean(differences: Sequence[Float[np.ndarray, "_ _"]]) -> float:
 def _mark_trusted_labels(fold: Part, predicted: Predictions) -> Bool[np.ndarray, " m"]:
     """Return which held-out labels of a part are likelier right than wrong."""
     if not fold.train.is_classification:
-        rows = fold.yardstick.rows
-        return np.ones(len(fold.held_out) if rows is None else int(rows.sum()), bool)
-    if fold.noise is None:
-        noise = np.eye(fold.train.n_classes)
-    else:
-        noise = fold.noise
+        return np.ones(len(fold.yardstick.counted), bool)
+    noise = coalesce(fold.noise, np.eye(fold.train.n_classes))
     return mark_trusted(predicted, fold.held_out.y, noise)

@@ -23,13 +23,14 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
+from datassay.collect.curvature.output_loss import sample_scores
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.optional import select_rows
 from datassay.results import result
 from datassay.score.label_issues import LOOK, LabelIssues
 from datassay.train.folds import make_splits
-from datassay.train.learner import Learner, sample_scores
+from datassay.train.learner import Learner
 
 # Held-out targets that are wrong with a higher probability do not count: SUSPECTED in the gain;
 # SURE (the fewest that may be wrong) and LOOK (the most) in its interval's ends.
@@ -73,20 +74,26 @@ class Yardstick:
         """Return what each sample that counts adds to the score of each model."""
         worth = self.given_worth if as_given else self.worth
         if worth is None:  # targets are numbers
-            if as_given or self.rows is None:
-                return sample_scores(torch.from_numpy(predictions), self.held_out, None).numpy()
-            outputs = torch.from_numpy(predictions[:, self.rows])
-            return sample_scores(outputs, self.held_out.subset(self.rows), self.spread).numpy()
+            outputs = torch.from_numpy(predictions)
+            if as_given:
+                return sample_scores(outputs, self.held_out).numpy()
+            if self.rows is not None:
+                outputs = outputs[:, self.rows]
+            return sample_scores(outputs, self.counted, self.spread).numpy()
         predicted = predictions.argmax(2)  # [R, m]
         return worth[np.arange(len(worth)), predicted]
 
     @property
+    def counted(self) -> SampleSet:
+        """The held-out samples that count."""
+        if self.rows is None:
+            return self.held_out
+        return self.held_out.subset(self.rows)
+
+    @property
     def groups(self) -> np.ndarray | None:
         """The groups of the samples that count; None: each is a group of its own."""
-        groups = self.held_out.groups
-        if groups is None or self.rows is None:
-            return groups
-        return groups[self.rows]
+        return self.counted.groups
 
     @property
     def unit(self) -> float:

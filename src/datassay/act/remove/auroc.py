@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
-from datassay.ranks import mean_ranks
+from datassay.ranks import mean_ranks, superiority
 
 
 def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:
@@ -16,7 +16,4 @@ def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> floa
     Returns:
         The area under the receiver operating characteristic, by the rank-sum statistic.
     """
-    n_wrong = int(wrong.sum())
-    n_right = len(wrong) - n_wrong
-    rank_sum = mean_ranks(score)[wrong].sum()
-    return float((rank_sum - n_wrong * (n_wrong + 1) / 2) / (n_wrong * n_right))
+    return superiority(mean_ranks(score), wrong)

@@ -170,12 +170,11 @@ def _averaged_kernel(lin: Linearization, cols: np.ndarray) -> Float[Tensor, "n s
         assert kernel is not None
         return kernel[:, torch.as_tensor(cols)].double()
     b = lin.rows_per_sample
-    features = lin.features
     n = len(lin)
     starts = range(0, n, PANEL)
 
     def read(a: int) -> Tensor:  # all rows of a sample side by side
-        rows = features[a * b : min(a + PANEL, n) * b].double()
+        rows = lin.features[a * b : min(a + PANEL, n) * b].double()
         return rows.reshape(-1, b * rows.shape[1])
 
     positions = [torch.as_tensor(cols[(cols >= a) & (cols < a + PANEL)] - a) for a in starts]

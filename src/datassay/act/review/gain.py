@@ -13,12 +13,12 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 
 from datassay.act.choose.action import Action, as_it_is, predictions
-from datassay.act.choose.parts import yardstick
+from datassay.act.choose.parts import R2, yardstick
 from datassay.data.samples import SampleSet
 from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
-from datassay.stats import paired_interval, sum_by_group
+from datassay.stats import paired_interval, shows_loss, sum_by_group, widen_by_variance
 from datassay.train.learner import Learner
 
 STEP = "train on the samples before and after"
@@ -127,6 +127,11 @@ class ReviewGain(Tabular):
         """Gain by the labels that both sides agree on."""
         return self.rows[0].gain
 
+    @property
+    def is_loss(self) -> bool:
+        """Whether the review surely cost something."""
+        return shows_loss(self.rows[0].high)
+
     def to_table(self) -> pa.Table:
         """Return one row per kind of labels: the fields of GainRow."""
         names = field_names(GainRow)
@@ -202,25 +207,31 @@ def _compare_sides(
 
     labels: their name. is_now: whether held-out labels are those of now. outputs: (before, after).
     """
-    scores = []
-    units = []
-    groups = []
-    metric = ""
+    rules = []
+    kept_sides = []
     for trial, sides, mask in zip(trials, outputs, masks, strict=True):
         if not mask.any():
             continue
         samples = trial.held_out.samples
         if is_now:
             samples = replace(samples, y=trial.held_out.y)
-        rule = yardstick(samples.subset(mask), trial.train.samples.y, None)
-        groups.append(select_rows(samples.groups, mask))
-        scores.append(tuple(rule.scores(side[:, mask]) for side in sides))
-        units.append(rule.unit)
-        metric = rule.metric
+        rules.append(yardstick(samples.subset(mask), trial.train.samples.y, None))
+        kept_sides.append([side[:, mask] for side in sides])
+    targets = np.concatenate([rule.held_out.y for rule in rules])
+    metric = rules[0].metric
+    if metric == R2:  # all parts divide by one variance: that of a few targets says little
+        spread = targets.reshape(len(targets), -1).var(0)
+        rules = [replace(rule, spread=spread) for rule in rules]
+    scores = [
+        [rule.scores(side) for side in sides] for rule, sides in zip(rules, kept_sides, strict=True)
+    ]
     score_before, score_after = (
         float(np.concatenate([pair[side].mean(0) for pair in scores]).mean()) for side in (0, 1)
     )
-    changes = sum_by_group([b - a for a, b in scores], groups)
-    gain = paired_interval(changes, float(np.mean(units)))
+    changes = sum_by_group([b - a for a, b in scores], [rule.groups for rule in rules])
+    gain = paired_interval(changes, float(np.mean([rule.unit for rule in rules])))
+    low, high = gain.low, gain.high
+    if metric == R2:
+        low, high = widen_by_variance(gain.gain, low, high, targets)
     n = sum(int(mask.sum()) for mask in masks)
-    return GainRow(labels, n, score_before, score_after, gain.low, gain.high, gain.verdict), metric
+    return GainRow(labels, n, score_before, score_after, low, high, gain.verdict), metric

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 
 from datassay.act.review.judged import Judged
 from datassay.results import result
@@ -146,7 +146,7 @@ def _fit_hypothesis(
     mode = max(modes, key=lambda mode: mode.log_posterior)
     evidence = mode.log_posterior - np.linalg.slogdet(mode.inner)[1] / 2
     learnt_log_odds = product(terms, sums_by_code(terms, reviewed, mode.slope), slice(None))
-    probability = _sigmoid(offset + learnt_log_odds)
+    probability = expit(offset + learnt_log_odds)
     derivative = probability * (1 - probability)  # of each p with its f
     among_open = sums_by_code(terms, np.flatnonzero(is_open), derivative[is_open])
     explained = mode.root * product(terms, among_open, reviewed)
@@ -198,16 +198,12 @@ def _log_likelihood(
 
     log_odds: that labels are wrong; is_wrong: the decisions; slips: share of these that are slips.
     """
-    p = _sigmoid(log_odds)
+    p = expit(log_odds)
     q = slips + (1 - 2 * slips) * p  # probability that the decision is "wrong"
     change = (1 - 2 * slips) * p * (1 - p)  # derivative of q
     variance = (q * (1 - q)).clip(SMALLEST)
     log_likelihood = np.log(np.where(is_wrong, q, 1 - q).clip(SMALLEST)).sum()
     return float(log_likelihood), (is_wrong - q) * change / variance, change**2 / variance
-
-
-def _sigmoid(log_odds: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    return np.exp(-np.logaddexp(0.0, -log_odds))
 
 
 Sums = list[Float[np.ndarray, "_ _"]]  # of each term, [codes, r]

@@ -367,8 +367,7 @@ class SharedFeatures:
     def rows(self, chunk: slice) -> Float[Tensor, "chunk k p"]:
         """Return J for a slice of the samples."""
         x = self.x[chunk]
-        k = self.n_outputs
-        return torch.einsum("ab,nd->nabd", torch.eye(k, dtype=x.dtype), x).flatten(2)
+        return torch.einsum("ab,nd->nabd", torch.eye(self.n_outputs, dtype=x.dtype), x).flatten(2)
 
     def subset(self, keep: Tensor) -> "SharedFeatures":
         """Return the features of the samples at `keep`."""

@@ -62,18 +62,34 @@ def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
 
 def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
     """Return the accuracy, in [0, 1], or in a regression R² averaged over targets."""
-    # One output decides between two classes at 0.
     samples = recode_for_outputs(samples, outputs.shape[1], is_own=True)
+    return float(sample_scores(outputs, samples).mean())
+
+
+def sample_scores(
+    outputs: Float[Tensor, "*batch m k"],
+    samples: SampleSet,
+    spread: Float[np.ndarray, " k"] | None = None,
+    *,
+    boundary: float = 0.0,
+) -> Float[Tensor, "*batch m"]:
+    """Return each sample's score, whose mean is accuracy or R², averaged over targets."""
+    # `spread`: the targets' variances that R² divides by; None: those of `samples`.
+    # `boundary`: above it one output stands for the second of two classes, ½ of probabilities.
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
-        if outputs.shape[1] == 1:
-            predicted = (outputs[:, 0] > 0).long()
+        is_binary = outputs.shape[-1] == 1
+        if is_binary:
+            predicted = (outputs[..., 0] > boundary).long()
         else:
-            predicted = outputs.argmax(1)
-        return float((predicted == y).double().mean())
+            predicted = outputs.argmax(-1)
+        return (predicted == y).double()
     y = y.double().reshape(len(y), -1)
-    error = (outputs - y).square().sum(0)
-    return float((1 - error / (y - y.mean(0)).square().sum(0)).mean())
+    if spread is None:
+        variance = (y - y.mean(0)).square().mean(0)
+    else:
+        variance = torch.from_numpy(spread)
+    return (1 - (outputs - y).square() / variance).mean(-1)
 
 
 def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:

@@ -14,7 +14,7 @@ from torch.utils.data import default_collate
 from datassay.collect.fingerprint import numpy_values
 from datassay.collect.jacobian.suitable import keep_activations
 from datassay.errors import DataError, ModelError
-from datassay.optional import as_tuple
+from datassay.optional import as_tuple, text_if
 from datassay.results import result
 
 ID_FIELDS = ("id", "ids", "idx")
@@ -253,9 +253,8 @@ def failure_message(model: nn.Module, batch: Any, error: str) -> str:
     if isinstance(batch, Mapping) and batch:
         names = ", ".join(map(repr, batch))
         check = f"Batches have {names} and no other field: check"
-    precision = ""
-    if any(p.dtype == torch.float64 for p in model.parameters()):
-        precision = "take precision='float32' if it runs in no other, "
+    is_double = any(p.dtype == torch.float64 for p in model.parameters())
+    precision = text_if(is_double, "take precision='float32' if it runs in no other, ")
     return (
         f"the model and loss must run on the batches given; that raised {error} {check} what the "
         f"loader gives, {precision}or pass loss=lambda model, batch: [b] losses."

@@ -81,7 +81,6 @@ COMMAND = _Apply(
     """,
     settings=ApplySettings,
     inputs=(),
-    home="datassay.commands.apply",
     out="clean",
     order=22,
 )

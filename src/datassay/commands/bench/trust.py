@@ -191,8 +191,14 @@ def headline(check: TrustCheck, question: str) -> str:
         text += f"({_format_interval(baseline)}); {ours['score']} does no better ({figure})"
     else:
         text = f"{ADVICE[ours['verdict']].format(ours['score'])} for {answer} ({figure})"
-    names = " or ".join(f"“{row['score']}”" for row in refused if row is not ours)
-    return f"{text}{text_if(names, f', not {names}')}."
+    others = [row for row in refused if row is not ours]
+    names = " or ".join(f"“{row['score']}”" for row in others)
+    text += text_if(names, f", not {names}")
+    if others and baseline and all(r["correlation"] < baseline["correlation"] for r in others):
+        text += (
+            f": “{baseline['score']}”, which is free, does better ({_format_interval(baseline)})"
+        )
+    return f"{text}."
 
 
 def _rank_scores(check: TrustCheck, question: str) -> Rows:

@@ -69,7 +69,6 @@ COMMAND = _Example(
     """,
     settings=ExampleSettings,
     inputs=(),
-    home="datassay.commands.example",
     out="example",
     order=5,
 )

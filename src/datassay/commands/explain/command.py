@@ -86,7 +86,6 @@ COMMAND = Command(
     """,
     settings=ExplainSettings,
     inputs=(DataInputs, PlanInputs),
-    home="datassay.commands.explain",
     out="explained",
     order=15,
     scores_all=True,

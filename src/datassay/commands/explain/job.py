@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from rich.console import RenderableType
 from torch import Tensor, nn
 
-from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class
+from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class, sample_scores
 from datassay.collect.gradients.batches import outputs_of
 from datassay.collect.jacobian.inputs import check_device, network_inputs, takes_integers
 from datassay.collect.loss import loss_named
@@ -294,10 +294,7 @@ def _warn_if_long(
 
 def _measure_fit(fitted: np.ndarray, samples: SampleSet) -> float:
     """Return how well the networks fit their training samples: accuracy, or R²."""
-    if samples.is_classification:
-        return float((predicted_class(fitted) == samples.y).mean())
-    y = samples.y.reshape(fitted.shape)
-    return float((1 - ((fitted - y) ** 2).sum(0) / ((y - y.mean(0)) ** 2).sum(0)).mean())
+    return float(sample_scores(torch.from_numpy(fitted), samples, boundary=0.5).mean())
 
 
 def _warnings(
@@ -322,8 +319,8 @@ def _warnings(
         )
     if val is not None and val.split_off:
         warnings.append(
-            f"{count(len(val), 'sample')} of DATA are held out as queries. If the network was "
-            "trained on them too, give other queries by --queries, or explain the training samples "
-            "by each other with --val-fraction 0."
+            f"{count(len(val), 'sample')} of {train.name} are held out as queries. If the "
+            "network was trained on them too, give other queries by --queries, or explain the "
+            "training samples by each other with --val-fraction 0."
         )
     return tuple(warnings)

@@ -100,7 +100,6 @@ COMMAND = _Export(
     """,
     settings=ExportSettings,
     inputs=(),
-    home="datassay.commands.export",
     out="exports",
     order=24,
 )

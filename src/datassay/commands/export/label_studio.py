@@ -43,14 +43,13 @@ def export(material: Material) -> Exported:
     rows = _choose_rows(material)
     key, contents, files, root = _show_samples(material, rows)
     samples = material.samples
-    scores = material.scores
     origin = material.run.summary.get("origin") or {}
     inputs = {n: v for n, v in origin.get("inputs", {}).items() if v and not n.startswith("data")}
     class_labels = labels(samples, np.arange(samples.n_classes)).to_pylist()  # as users gave them
     name_of_label = dict(zip(class_labels, samples.class_names, strict=True))
     tasks = []
     for row, sample in zip(rows, contents, strict=True):
-        score = {name: scores[name][row].as_py() for name in ("id", *OF_LABELS)}
+        score = {name: material.scores[name][row].as_py() for name in ("id", *OF_LABELS)}
         p_wrong = score["wrong_probability"]
         is_issue = score["is_issue"]
         label = score["suggested_label"]

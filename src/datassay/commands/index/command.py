@@ -117,7 +117,6 @@ COMMAND = _Index(
     """,
     settings=IndexSettings,
     inputs=(DataInputs, PlanInputs),
-    home="datassay.commands.index",
     out="index",
     order=14,
     scores_all=True,

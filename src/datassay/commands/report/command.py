@@ -45,7 +45,6 @@ COMMAND = Command(
     """,
     settings=ReportSettings,
     inputs=(),
-    home="datassay.commands.report",
     out="compared",
     order=90,
 )

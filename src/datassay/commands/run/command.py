@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,10 +160,6 @@ class _Check(_Run):
 class _Summarize(Command):
     """A command that writes two files and no page; `keep.py` holds its job and its files."""
 
-    def module(self, name: str) -> Any:
-        """Return its one module, whatever part is asked for."""
-        return import_module(f"{self.home}.keep")
-
     def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
         """Return the samples, and the settings by which the network is trained."""
         return {**super().arguments(user_input), "training": settings_from(RunSettings, user_input)}
@@ -194,7 +189,6 @@ RUN = _Run(
     """,
     settings=RunSettings,
     inputs=(NoiseInputs, AdversarialInputs, DataInputs, PlanInputs),
-    home="datassay.commands.run",
     out="report",
     order=10,
     scores_all=True,
@@ -214,7 +208,6 @@ SCORE = _Run(
     """,
     settings=ScoreSettings,
     inputs=(NoiseInputs, AdversarialInputs, DataInputs, PlanInputs),
-    home="datassay.commands.run",
     out="scores",
     order=11,
     scores_all=True,
@@ -238,7 +231,6 @@ CHECK = _Check(
     """.replace("FAULTS", ", ".join(MEANINGS)),
     settings=CheckSettings,
     inputs=(DataInputs,),
-    home="datassay.commands.run.gate",
     out="check",
     order=29,
     scores_all=True,
@@ -260,7 +252,7 @@ SUMMARIZE = _Summarize(
     """,
     settings=KeepSettings,
     inputs=(TrainingSettings, NoiseInputs, DataInputs),
-    home="datassay.commands.run",
+    home="datassay.commands.run.keep",
     out="summary",
     order=12,
     scores_all=True,

@@ -93,7 +93,6 @@ def _counts(findings: Findings) -> dict[str, object]:
     """Return the counts of summary.json."""
     is_wrong = wrong_labels(findings.samples)
     n = len(findings.samples)
-    adversarial = findings.adversarial
     run_verdict = verdict(findings)
     return {
         "train": n,
@@ -104,7 +103,7 @@ def _counts(findings: Findings) -> dict[str, object]:
         "wrong_at_least": run_verdict.labels.low,
         "wrong_at_most": run_verdict.labels.high,
         "known_label_errors": map_optional(np.count_nonzero, is_wrong),
-        "adversarial": map_optional(np.count_nonzero, adversarial),
+        "adversarial": map_optional(np.count_nonzero, findings.adversarial),
         "redundant": run_verdict.n_droppable,
     }
 

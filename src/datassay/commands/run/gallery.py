@@ -221,6 +221,7 @@ def build_review(findings: Findings) -> Reviewed:
         suggested=issues.suggested_label,
         probability=issues.known_probability,
         score=issues.score,
+        is_issue=issues.is_issue,
         worth_a_look=issues.worth_a_look,
         digest="" if origin is None else origin.digest,
         near_duplicates=near_duplicates,

@@ -232,7 +232,7 @@ def _warnings(
         warnings += [group.warning for group in held_together(lin, train, issues)]
         if not train.is_classification:
             is_log = origin is not None and bool(origin.inputs.get("log_target"))
-            warnings.append(unit_warning(lin, issues, is_log=is_log))
+            warnings.insert(0, unit_warning(lin, issues, is_log=is_log))
     return tuple(filter(None, warnings))
 
 

@@ -10,6 +10,7 @@ from datassay.report.advice import Advice
 from datassay.report.wording import count, rough_percent
 from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
+from datassay.score.checks.units import name_factors
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.issues import FEWEST
 from datassay.score.labels.sources import LabelSources
@@ -43,14 +44,14 @@ class Labels:
     noun: str = "label"  # or "target"
     is_predicted: bool = True  # by the inputs, better than by the shares of the classes
     leaks: tuple[str, ...] = ()  # columns that tell the label, and so agree with wrong ones
-    n_slips: int = 0  # probably wrong by one factor, as of a unit
-    factor: float = 1.0  # that factor
+    n_slips: int = 0  # probably wrong by a factor, as of a unit
+    factor: str = ""  # that factor, or these: "10 or 1,000"
 
     @property
     def tried(self) -> str:
-        """The labels that were corrected or removed: "them" after a sentence on nearly the same."""
-        if self.n_flagged and self.n_tried <= NEARLY * self.n_flagged:
-            return "them"
+        """The labels that were corrected or removed: "them" after a sentence on the same."""
+        if self.n_flagged and self.n_tried == self.n_flagged:
+            return inflect(self.n_flagged, "it", "them")
         return f"the {self.n_tried:,} most suspect"
 
     @property
@@ -58,6 +59,8 @@ class Labels:
         """How many are wrong, in words: a number or a range."""
         if self.low == self.high:
             return f"{self.low:,}"
+        if not self.low:
+            return f"up to {self.high:,}"
         return f"{self.low:,} to {self.high:,}"
 
     @property
@@ -83,21 +86,22 @@ class Labels:
         if self.n_flagged:
             verb = inflect(self.n_flagged, "is", "are")
             text = f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong"
-            text += text_if(self.n_slips, f", {self.n_slips:,} by a factor of {self.factor:,g}")
+            text += text_if(self.n_slips, f", {self.n_slips:,} by a factor of {self.factor}")
             return text + text_if(self.low != self.high, f" ({self.expected} in all)")
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
-            maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
-            return f"No {self.noun} is surely wrong, but {maximum}"
+            maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be wrong"
+            return f"No {self.noun} is over 80 % likely wrong, but {maximum}"
         hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
         return f"No {self.noun} stands out as wrong{text_if(self.high > FEW * self.n, hidden)}"
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
-    """Return the classes with over a third of their labels suspected, at least FEWEST."""
+    """Return the classes with over a third of their labels suspected, at least FEWEST or all."""
     counts = np.bincount(classes)
     suspects = np.bincount(classes[issues.is_issue])
     suspects = np.pad(suspects, (0, len(counts) - len(suspects)))
-    return np.flatnonzero((3 * suspects > counts) & (suspects >= FEWEST)).tolist()
+    is_all = (suspects == counts) & (counts > 1)
+    return np.flatnonzero((3 * suspects > counts) & (suspects >= FEWEST) | is_all).tolist()
 
 
 def to_check(findings: Findings) -> np.ndarray:
@@ -126,7 +130,7 @@ def label_verdict(findings: Findings) -> Labels:
         is_predicted=issues.is_predicted,
         leaks=tuple(leaking_columns(samples)),
         n_slips=len(factors),
-        factor=max((max(f, 1 / f) for f in factors), default=1.0),
+        factor=name_factors(factors),
     )
 
 

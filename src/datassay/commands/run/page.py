@@ -7,6 +7,7 @@ import numpy as np
 
 from datassay.act.actions.relabel import TOO_FEW
 from datassay.act.choose.action import RELABEL
+from datassay.act.choose.compare import ENDED
 from datassay.commands.run import figures, gallery, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
 from datassay.commands.run.findings import Findings
@@ -30,7 +31,7 @@ from datassay.report.result_plots import (
     issue_figure,
 )
 from datassay.report.review.showcase import review_block
-from datassay.report.wording import score_text
+from datassay.report.wording import number, score_text
 from datassay.score.information.bounds import (
     ENOUGH,
     OF_OUTPUTS,
@@ -94,7 +95,7 @@ def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
         "before": lambda: tables.before_table(f.before),
         "before_gain": lambda: figure_of(f.before.gain),
         "relabelled": lambda: tables.relabelled_table(f.before),
-        "acts": lambda: figure_of(f.acts),
+        "acts": lambda: None if f.acts.is_useless else figure_of(f.acts),
         "acts_table": lambda: tables.acts_table(f.acts),
         "acts_details": lambda: tables.acts_details(f.acts),
         "review": review_block(gallery.build_review(f), positions),
@@ -136,8 +137,16 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
     noise = f.issues.noise
     is_wrong = wrong_labels(samples)
     left_out = ()
+    useless = ""
     if f.acts is not None:
         left_out = f.acts.left_out
+        if f.acts.is_useless:
+            scores = [f"{a.words} {number(f.acts.score + a.gain)}" for a in run_verdict.measured]
+            useless = (
+                f"{f.acts.metric} is {number(f.acts.score)} with the data as given, worse than "
+            )
+            useless += f"the mean of the targets would do. After each action: {'; '.join(scores)}."
+            useless = useless.replace("-", "−")
     is_corrected = any(action.kind == RELABEL for action in run_verdict.measured)
     return {
         "f": f,
@@ -147,6 +156,8 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
+        "useless": useless,
+        "n_ended": sum(action.note.startswith(ENDED) for action in run_verdict.measured),
         "gains_title": gains_title(f.acts.actions) if f.acts else "",
         "instead": f.acts and INSTEAD in [advice_text(a, f.acts.actions) for a in f.acts.actions],
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,

@@ -66,7 +66,6 @@ def suspects_shown(findings: Findings) -> Table | None:
 def _label_words(findings: Findings, order: np.ndarray) -> tuple[np.ndarray, list[str], list[str]]:
     """Return ids, labels and suggestions in words; no suggestion where an input is suspected."""
     samples = findings.samples
-    suggested = findings.issues.suggested_label
 
     def word(label: Any) -> str:
         if findings.has_several_labels:
@@ -74,7 +73,7 @@ def _label_words(findings: Findings, order: np.ndarray) -> tuple[np.ndarray, lis
         return label_text(samples.class_names, label)
 
     labels = [word(samples.y[i]) for i in order]
-    proposed = [word(suggested[i]) for i in order]
+    proposed = [word(findings.issues.suggested_label[i]) for i in order]
     cells = findings.issues.cells  # whose targets stay as they are
     proposed = [text_if(i not in cells, word) for i, word in zip(order, proposed, strict=True)]
     return samples.ids[order], labels, proposed

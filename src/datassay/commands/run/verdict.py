@@ -9,12 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE, REVIEW
-from datassay.act.choose.gains import EXPECTED, RETRAINED, ActionGain
+from datassay.act.choose.gains import (
+    EXPECTED,
+    RETRAINED,
+    ActionGain,
+    ActionTable,
+    is_correction_advised,
+)
 from datassay.act.choose.kinds import action_kinds
 from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import (
-    NEARLY,
     Labels,
     label_verdict,
     quiet_card,
@@ -25,19 +30,20 @@ from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.optional import inflect, text_if
 from datassay.report.advice import Advice
-from datassay.report.wording import count, gain_text, shortened
+from datassay.report.wording import count, gain_text, in_points, number, shortened
 from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
-from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
+from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague, shows_loss
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
+SMALL_CLASS = 10  # samples
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
-ELSEWHERE = ", from other tables)"  # behind an estimate that was not measured here
+ELSEWHERE = ", forecast from other tables, not measured here)"
 
 
 @result
@@ -93,8 +99,12 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     )
 
 
-def clause(action: ActionGain, metric: str, them: str = "") -> str:
-    """Return what an action gains as a clause, worded no more surely than it is known."""
+def clause(action: ActionGain, table: ActionTable, them: str = "") -> str:
+    """Return what an action gains as a clause, worded no more surely than it is known.
+
+    Where R² is told and no gain is sure, it is given as it is before and after.
+    """
+    metric = table.metric
     kinds = action_kinds()
     phrases = [kinds[name].doing if name in kinds else "" for name in action.kind.split("+")]
     phrase = f"“{action.words}”"
@@ -104,20 +114,23 @@ def clause(action: ActionGain, metric: str, them: str = "") -> str:
         phrase = f"leaving out {count(action.cost, 'sample')}"
     if action.kind == REVIEW:
         phrase = f"reviewing {count(action.changed, 'label')}"
-        return _state_change(phrase, action, metric, NOW).removesuffix(")") + ELSEWHERE
-    return _state_change(phrase, action, metric, NOW)
+        return _state_change(phrase, action, metric, NOW, 0).removesuffix(")") + ELSEWHERE
+    return _state_change(phrase, action, metric, NOW, table.score)
 
 
-def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
+def _state_change(subject: str, row: Any, metric: str, verbs: Any, before: float) -> str:
     """Return a change with its interval by the rule of `stats.advice`, in words if that is wide."""
     helps, may_help, unshown, costs = verbs
-    if row.high <= -SHOWN:
+    if shows_loss(row.high):
         row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
         return f"{subject} {costs} {gain_text(row, metric)}"
     recommendation = advice(row.gain, row.low, row.high)
     if recommendation == DO:
         return f"{subject} {helps} {gain_text(row, metric)}"
     verb = may_help if recommendation == TRY else unshown
+    if not in_points(metric) and is_vague(row.low, row.high):
+        scores = [number(score).replace("-", "−") for score in (before, before + row.gain)]
+        return f"{subject} {verb}: {metric} {scores[0]} before, {scores[1]} after"
     if recommendation != TRY and is_vague(row.low, row.high):
         return f"{subject} {verb}"
     return f"{subject} {verb}: {gain_text(row, metric)}"
@@ -135,18 +148,18 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
         gain = before.gain
         if gain is None:
             return f"{subject}: what that gained was not measured, {before.why_none}."
-        text = f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
+        text = f"{_state_change(subject, gain.rows[0], gain.metric, THEN, gain.rows[0].before)}."
         if not any(parts):
             return text
         return f"{text} {'Take the changes back' if _is_loss(before) else 'Keep the changes'}."
     # What helps, else the correction as it was measured, a review's forecast, what may help.
     leading = [action for action in measured if action.advice == DO]
     leading += [a for a in measured if a.kind == RELABEL and labels.n_flagged]
-    leading += _find_review(findings, labels)
+    leading += _list_reviews(findings)
     leading += [action for action in measured if action.advice == TRY]
     ending = ""
     if leading and findings.acts is not None:
-        ending = f"; {clause(leading[0], findings.acts.metric, labels.tried)}"
+        ending = f"; {clause(leading[0], findings.acts, labels.tried)}"
     elif len(measured) == 1:
         ending = "; the one action tried is not shown to help"
     elif measured:
@@ -162,7 +175,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 
 def _is_loss(before: BeforeAfter) -> bool:
     """Return whether the changes since the run before surely cost something."""
-    return before.gain is not None and before.gain.rows[0].high <= -SHOWN
+    return before.gain is not None and before.gain.is_loss
 
 
 def _list_actions(findings: Findings) -> tuple[ActionGain, ...]:
@@ -172,16 +185,9 @@ def _list_actions(findings: Findings) -> tuple[ActionGain, ...]:
     return findings.acts.actions
 
 
-def _find_review(findings: Findings, labels: Labels) -> list[ActionGain]:
-    """Return the review of labels, where it may help by what is expected of it.
-
-    Not where correcting nearly the same labels was measured: that says more.
-    """
-    actions = _list_actions(findings)
-    is_measured = any(action.kind == RELABEL for action in actions)
-    if is_measured and labels.n_review <= NEARLY * labels.n_tried:
-        return []
-    return [a for a in actions if a.kind == REVIEW and a.advice == TRY]
+def _list_reviews(findings: Findings) -> list[ActionGain]:
+    """Return the review of labels, with what is expected of it, where it is among the actions."""
+    return [action for action in _list_actions(findings) if action.kind == REVIEW]
 
 
 def _find_drop(measured: tuple[ActionGain, ...]) -> ActionGain | None:
@@ -193,14 +199,11 @@ def _cards(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...]
 ) -> tuple[Advice, ...]:
     """Return cards that say what to do, best first, at most MOST_CARDS."""
-    metric = ""
-    if findings.acts is not None:
-        metric = findings.acts.metric
+    table: Any = findings.acts  # of any type: where it is None there are no actions
     other_actions = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     # Where a correction gains, others that leave out the suspects gain by the same labels.
-    is_corrected = any(a.kind == RELABEL and a.advice in {DO, TRY} for a in measured)
     may_help = [action for action in other_actions if action.advice == TRY]
-    if is_corrected:
+    if is_correction_advised(measured):
         may_help = [action for action in may_help if action.kind.startswith(f"{RELABEL}+")]
     data_cards = _data_cards(findings, typed, measured)
     n_leading = 1 if labels.leaks else 0  # a card of leaks, before labels can be judged
@@ -208,18 +211,18 @@ def _cards(
     if findings.before is not None:
         cards += _before_cards(findings.before)
     if labels.n_review:
-        cards += [_label_card(findings, labels, typed, measured, metric)]
-    arguments = metric, labels.tried, typed
+        cards += [_label_card(findings, labels, typed, measured)]
+    arguments = table, labels.tried, typed
     cards += [_action_card(action, *arguments) for action in other_actions if action.advice == DO]
     cards += data_cards[n_leading:]
     cards += [_action_card(action, *arguments) for action in may_help]
     drop = _find_drop(measured)
     # Labels are corrected first: a drop leaves out the same suspects, and no loss is no gain.
     if drop is not None and not labels.n_flagged and findings.before is None:
-        text = _capital(clause(drop, metric))
+        text = _capital(clause(drop, table))
         if drop.advice == FREE:
-            text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
-        text = f"{text}. Suspects are dropped first, then the least informative samples."
+            text = f"No loss is shown when they are left out: {gain_text(drop, table.metric)}"
+        text = f"{text}. The least informative samples are dropped first."
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
         cards += [Advice("drop", "look", headline, text, command=command)]
@@ -230,7 +233,7 @@ def _cards(
         command = typed.line(kind.command, out="curve")
         helps = advice(action.gain, action.low, action.high) == DO
         if helps and (command or not typed.is_known):
-            text = f"{_capital(kind.doing)} is expected to gain {gain_text(action, metric)}"
+            text = f"{_capital(kind.doing)} is expected to gain {gain_text(action, table.metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
     return tuple(cards[:MOST_CARDS]) or (quiet_card(findings, typed.line("view")),)
@@ -261,9 +264,9 @@ def _before_cards(before: BeforeAfter) -> list[Advice]:
     return [Advice("before", "fine", f"Keep the {phrase}", text)]
 
 
-def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Advice:
+def _action_card(action: ActionGain, table: ActionTable, them: str, typed: Typed) -> Advice:
     """Return an action's card: what it gains, and the command that does it."""
-    text = f"{_capital(clause(action, metric, them))} on held-out samples."
+    text = f"{_capital(clause(action, table, them))} on held-out samples."
     if action.verdict != BETTER and action.low > 0:
         text += " Of several actions tried one may look so by chance."
     kind = action_kinds().get(action.kind.split("+")[0])
@@ -281,25 +284,26 @@ def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain]) -> str:
     n = labels.n_flagged
     if not n:
         return (
-            f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though none stands out: a "
-            "review of these, the likeliest, tells how many."
+            f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though none is over 80 % "
+            "likely: a review of these, the likeliest, tells how many."
         )
     subject = f"{n:,}" if labels.n_review > n else inflect(n, "It", "They")
     text = f"{subject} {inflect(n, 'is', 'are')} probably wrong"
-    if any(a.advice == LEAVE and a.high > -SHOWN for a in corrections):
+    if any(a.advice == LEAVE and not shows_loss(a.high) for a in corrections):
         text += f": correct {inflect(n, 'it', 'them')} for clean data"
     return f"{text}."
 
 
 def _label_card(
-    findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...], metric: str
+    findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...]
 ) -> Advice:
     """Return the card that says which labels to look at, why, and what that is worth."""
     samples = findings.samples
     issues = findings.issues
+    table: Any = findings.acts  # of any type, as for `_cards`
     is_sure = bool(labels.n_flagged)
 
-    label_actions = [a for a in measured if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
+    label_actions = [a for a in measured if a.kind in {RELABEL, REMOVE} and a.is_advised]
     corrections = [action for action in measured if action.kind == RELABEL]
     if labels.n_flagged:
         # Correcting them in any case, and first; removing them only where that gains more.
@@ -308,13 +312,13 @@ def _label_card(
         label_actions = [*corrections, *removals]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
     text = [_reason_to_review(labels, corrections)]
-    text += [f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions]
+    text += [f"{_capital(clause(a, table, labels.tried))}." for a in label_actions]
     n_look = labels.n_review - labels.n_flagged
     if labels.n_flagged and n_look:
         text += [f"{n_look:,} more {inflect(n_look, 'is', 'are')} worth a look."]
     # What reviews gained elsewhere says nothing more where a correction was measured and may help.
-    if not any(a.kind == RELABEL and a.advice in {DO, TRY} for a in label_actions):
-        text += [f"{_capital(clause(a, metric))}." for a in _find_review(findings, labels)]
+    if not is_correction_advised(measured):
+        text += [f"{_capital(clause(a, table))}." for a in _list_reviews(findings)]
     classes = []
     if samples.is_classification:
         classes = suspected_classes(samples.y, issues)
@@ -323,10 +327,13 @@ def _label_card(
         is_sure = False
         n_suspects = issues.is_issue[in_class].sum()
         share = f"more than a third ({n_suspects:,} of {in_class.sum():,}) stand out"
-        text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
-                 "wrong, so do not remove them all."]  # fmt: skip
+        reason = "it is rather hard than wrong"
+        if in_class.sum() < SMALL_CLASS:
+            reason = "so small a class cannot be judged"
+        text += [f"Of class “{shortened(samples.class_names[c])}” {share}: {reason}, so do not "
+                 "remove them all."]  # fmt: skip
     if labels.n_slips:
-        text += [f"{labels.n_slips:,} are wrong by a factor of {labels.factor:,g}, which the "
+        text += [f"{labels.n_slips:,} are wrong by a factor of {labels.factor}, which the "
                  "suggested value undoes."]  # fmt: skip
     cells = [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]
     if cells:
@@ -338,7 +345,7 @@ def _label_card(
     if before is not None and before.confirmed:
         text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
-    headline = f"{'Review and correct' if is_sure else 'Review'} {labels.named}"
+    headline = f"Review {labels.named}"
     headline += text_if(before is not None and not labels.n_flagged, " (optional)")
     return Advice("label errors", "act" if is_sure else "look", headline, " ".join(text), ids,
                   command=typed.line("view"))  # fmt: skip

@@ -95,7 +95,6 @@ COMMAND = _View(
     """,
     settings=ViewSettings,
     inputs=(),
-    home="datassay.commands.view",
     out=".",
     order=13,
     has_out=False,

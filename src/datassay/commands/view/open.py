@@ -16,7 +16,9 @@ from datassay.data.targets import as_given
 from datassay.errors import DataError
 from datassay.report.review.labels import Reviewed, near_duplicates_of
 
-COLUMNS = ("id", "suggested_label", "worth_a_look", "label_issue_score", "wrong_probability")
+COLUMNS = (
+    "id", "suggested_label", "is_issue", "worth_a_look", "label_issue_score", "wrong_probability",
+)  # fmt: skip
 
 
 def open_review(
@@ -54,6 +56,7 @@ def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
         suggested=_decode_suggestions(samples, run.scores["suggested_label"].to_pylist()),
         probability=run.scores["wrong_probability"].to_numpy(),
         score=run.scores["label_issue_score"].to_numpy(),
+        is_issue=np.array(run.scores["is_issue"].to_pylist(), bool),
         worth_a_look=np.array(run.scores["worth_a_look"].to_pylist(), bool),
         digest=run.digest,
         coordinates=judged.coordinates,

@@ -58,7 +58,8 @@ class Leak:
     @property
     def sentence(self) -> str:
         """What the reader must know."""
-        share = f"the target almost alone ({self.share:.1%} of it, in rows held out)"
+        share = "over 99.9 %" if self.share > 0.9995 else f"{100 * self.share:.1f} %"
+        share = f"the target almost alone ({share} of it, in rows held out)"
         if len(self.names) == 1:
             subject = f"Column {self.names[0]!r} predicts"
             remedy = "it is not known before the target is, drop it."

@@ -62,7 +62,6 @@ def _named_target(inputs: list[str], name: str) -> str:
 
 def find_ids(table: pa.Table, choices: Choices) -> str | None:
     """Return the first column whose values name the rows, one called as ids are first; or None."""
-    n_rows = table.num_rows
     reserved = {*choices.drop, *choices.keep, *choices.categorical, *choices.text}
     candidates = []
     if table.num_columns < 2:  # the only feature
@@ -73,7 +72,7 @@ def find_ids(table: pa.Table, choices: Choices) -> str | None:
         is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
         if name in reserved or not (is_whole or is_string) or values.null_count:
             continue
-        is_unique = pc.count_distinct(values).as_py() == n_rows
+        is_unique = pc.count_distinct(values).as_py() == table.num_rows
         if is_unique and read_column(values, name, choices).names_rows:
             candidates.append(name)
     return next(filter(is_id_name, candidates), take_first(candidates))

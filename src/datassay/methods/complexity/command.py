@@ -145,7 +145,6 @@ COMMAND = Complexity(
     """,
     settings=CurveSettings,
     inputs=(TeacherSettings, DataInputs),
-    home=HOME,
     out="complexity",
     order=70,
 )

@@ -27,6 +27,7 @@ from datassay.methods.purify.loop import purify
 from datassay.models.networks import seeded
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.score.labels.likelihood import by_class
 from datassay.train.convex import fit_convex
 
 # A block more must raise the held-out log-likelihood by this, nats per sample, whatever its error:
@@ -188,10 +189,7 @@ def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
         names = tuple(map(str, range(max(2, k))))
     y = geometry.targets
     if names:
-        if k == 1:
-            y = y[:, 0].long()
-        else:
-            y = y.argmax(1)
+        y = by_class(y).argmax(1)
     return model, SampleSet(x.numpy(), y.numpy(), np.arange(n), class_names=names)
 
 

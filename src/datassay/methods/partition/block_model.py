@@ -13,6 +13,7 @@ from scipy.special import softmax
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
+from datassay.collect.curvature.output_loss import sample_scores
 from datassay.data.arguments import checks_arguments
 from datassay.data.new_rows import RowFormat, row_format
 from datassay.data.samples import SampleSet
@@ -25,7 +26,7 @@ from datassay.results import result
 from datassay.rules import one_of
 from datassay.stats import mean_interval
 from datassay.store.model_file import write_model
-from datassay.train.learner import rows_of, sample_scores
+from datassay.train.learner import rows_of
 
 FORMAT = "datassay blocks 1"
 ROUTING = ("soft", "hard")

@@ -360,6 +360,5 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
 
 def block_table(findings: PartitionFindings) -> pa.Table:
     """Return every sample's block, and how probable that is."""
-    block = findings.partition.block
-    columns = {"block": block, "responsibility": findings.own_responsibility}
+    columns = {"block": findings.partition.block, "responsibility": findings.own_responsibility}
     return sample_table(findings.samples, columns, with_truth=False)

@@ -88,7 +88,6 @@ COMMAND = Command(
     """,
     settings=PolynomialSettings,
     inputs=(NoiseInputs, DataInputs),
-    home="datassay.methods.polynomial",
     out="polynomial",
     order=60,
 )

@@ -77,7 +77,6 @@ def in_user_units(
     # last entry), whose offset is 1.
     slope = np.append(1 / spread, 1.0)[terms]  # [p, k]
     offset = np.append(-center / spread, 1.0)[terms]
-    monomial_coef = polynomial.monomial_coef
     new_coef = np.zeros_like(polynomial.coef)
     # Each factor of a product gives either slope x or its offset.
     for gives_input in product((True, False), repeat=terms.shape[1]):
@@ -87,5 +86,5 @@ def in_user_units(
         rows = np.flatnonzero(share)
         new_terms = np.sort(np.where(gives_input, terms[rows], -1), axis=1)
         new_rows = [row_of[tuple(term)] for term in new_terms.tolist()]
-        np.add.at(new_coef, new_rows, share[rows, None] * monomial_coef[rows])
+        np.add.at(new_coef, new_rows, share[rows, None] * polynomial.monomial_coef[rows])
     return replace(polynomial, coef=new_coef / scale)

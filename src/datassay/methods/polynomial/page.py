@@ -287,8 +287,6 @@ def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
     """Return the samples that the page explains, wrong ones first, for `apart.html`."""
     val = findings.validation
     class_names = val.class_names
-    names = findings.surrogate.term_names
-    shares = findings.parts.shares  # [e, d, q]
     cards = []
     for e, drawing in enumerate(draw(val, findings.explained, PICTURE_SIDE)):
         i = int(findings.explained[e])
@@ -298,7 +296,7 @@ def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
         if class_names:
             caption = f"predicted {class_names[int(findings.predicted[i])]}"
             caption += text_if(is_wrong, f", given {label}")
-        panels = _panels(findings, e, names, shares[e])
+        panels = _panels(findings, e, findings.surrogate.term_names, findings.parts.shares[e])
         cards.append({
             "id": str(val.ids[i]),
             "caption": caption,
@@ -334,10 +332,9 @@ def _panels(
         panels.append({"title": title, "picture": picture, "total": total, "bars": bars})
     if shape is None and len(outputs) == 1:  # a target: the same by column
         k, title = outputs[0]
-        columns = findings.surrogate.input_names
         top = np.argsort(-np.abs(shares[:, k]), kind="stable")[:N_TERMS]
         total = f"{_sign(float(shares[:, k].sum()))} besides the constant, each product divided "
-        bars = _bars([columns[j] for j in top], shares[top, k])
+        bars = _bars([findings.surrogate.input_names[j] for j in top], shares[top, k])
         panel = {"title": f"{title}, by column", "total": f"{total}equally", "bars": bars}
         panels.append({"picture": "", **panel})
     return panels

@@ -112,13 +112,12 @@ class Surrogate:
     def degree_spread(self, x: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "k q"]:
         """Return [k, q], standard deviations over samples of what each degree adds."""
         monomials = self.polynomial.monomials
-        coef = self.polynomial.coef
         rows = self.inputs(x)
         spreads = []
         for t in range(1, int(monomials.degree.max()) + 1):
             keep = np.flatnonzero(monomials.degree == t)
             parts = [
-                monomials.features(rows[i : i + CHUNK], keep=keep) @ coef[keep]
+                monomials.features(rows[i : i + CHUNK], keep=keep) @ self.polynomial.coef[keep]
                 for i in range(0, len(rows), CHUNK)
             ]
             spreads.append(np.concatenate(parts).std(axis=0))

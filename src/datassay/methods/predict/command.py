@@ -87,7 +87,6 @@ COMMAND = _Predict(
     """,
     settings=PredictSettings,
     inputs=(),
-    home="datassay.methods.predict",
     out="predicted",
     order=42,
 )

@@ -72,7 +72,6 @@ COMMAND = Command(
     """,
     settings=PurifySettings,
     inputs=(NoiseInputs, DataInputs),
-    home="datassay.methods.purify",
     out="purified",
     order=20,
 )

@@ -11,6 +11,7 @@ from torch import Tensor
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.score.labels.likelihood import by_class
 from datassay.train.convex import fit_convex
 
 PARTS = 10
@@ -90,10 +91,7 @@ def cross_fit(
     geometry = _reduce_inputs(geometry)
     n = len(geometry)
     y = geometry.targets
-    if y.shape[1] == 1:
-        labels = y[:, 0].long()
-    else:
-        labels = y.argmax(1)
+    labels = by_class(y).argmax(1)
     ridges = RIDGES if ridge is None else (ridge,)
     keep, fits = _run_rounds(geometry, labels, torch.ones(n, dtype=torch.bool), ridges)
     final_fit = fits[-1]

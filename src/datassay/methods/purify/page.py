@@ -152,7 +152,6 @@ def _classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]
 def gallery(findings: PurifyFindings) -> Gallery:
     """Return the first 400 removed samples at most, in the order of removal."""
     n = len(findings.purification.removed)
-    has_classes = findings.samples.is_classification
     if not n:
         return Gallery((), note="No sample was removed.")
     truth = foreign(findings)
@@ -166,7 +165,7 @@ def gallery(findings: PurifyFindings) -> Gallery:
         drawn = f"The first {MAX_CARDS} of {n:,}"
     chance = ""
     sorts = [("rank", "order of removal"), ("id", "id")]
-    if has_classes:
+    if findings.samples.is_classification:
         chance = ", and p the chance that it gives the label as it stands"
         sorts.insert(1, ("chance", "chance of its label"))
     removed = ours.removed[:MAX_CARDS]

@@ -61,7 +61,6 @@ COMMAND = Command(
     """,
     settings=SampleSettings,
     inputs=(),
-    home="datassay.methods.sample",
     out="sampled",
     order=50,
 )

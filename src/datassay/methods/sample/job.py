@@ -173,10 +173,9 @@ def _uniform(box: np.ndarray, n: int, seed: int, stream: int) -> np.ndarray:
 
 def _networks(sample: TaylorSample, settings: SampleSettings) -> list[nn.Module]:
     """Return networks with inputs scaled by the domain, the same ones for both designs."""
-    ends = sample.domain.T
     y = np.zeros((2, sample.y.shape[1]))
     # Two samples, the ends of the domain, from which the networks take center and spread.
-    corners = SampleSet(ends, y[:, 0] if y.shape[1] == 1 else y, np.arange(2))
+    corners = SampleSet(sample.domain.T, y[:, 0] if y.shape[1] == 1 else y, np.arange(2))
     models = []
     for s in range(settings.compare):
         network = build_model(NETWORK, corners, seed=settings.seed + s)

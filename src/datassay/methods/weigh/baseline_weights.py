@@ -6,6 +6,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.train.history import PredictionHistory
 
 
@@ -64,10 +65,7 @@ def batched_active_bias(
     variance = history.variance()
     deviation = (variance + variance.square() / (history.visits - 1).clamp_min(1)).sqrt()
     deviation = torch.where(is_warm, deviation, 0)
-    if smoothing is None:
-        epsilon = deviation.sum(1, keepdim=True) / n_warm
-    else:
-        epsilon = smoothing
+    epsilon = coalesce(smoothing, deviation.sum(1, keepdim=True) / n_warm)
     weight = torch.where(is_warm, deviation + epsilon, 0)
     mean = weight.sum(1, keepdim=True) / n_warm
     weight = torch.where(is_warm, weight, mean)

@@ -85,7 +85,6 @@ COMMAND = Command(
     """,
     settings=WeighSettings,
     inputs=(NoiseInputs, DataInputs),
-    home="datassay.methods.weigh",
     out="weights",
     order=40,
 )

@@ -15,6 +15,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.methods.weigh.reweight import HeadProblem
 from datassay.methods.weigh.settings import Weighting
+from datassay.optional import select_rows
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.stats import SAME, Interval, paired_interval, verdicts
@@ -140,9 +141,7 @@ def retrain_head(problem: HeadProblem, weights: Float[np.ndarray, " n"], seed: i
     """Retrain the network's last layer under weights, as `head_gain` does from a seed."""
     recipe = head_recipe(len(problem.labels))
     trained = problem.train(weights[None], recipe, seeds=(seed,), stopped=False)
-    bias = None
-    if trained.bias is not None:
-        bias = trained.bias[0, 0]
+    bias = select_rows(trained.bias, (0, 0))
     return problem.head.with_layer(trained.weight[0, 0], bias)
 
 

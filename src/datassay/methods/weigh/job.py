@@ -39,6 +39,7 @@ from datassay.models.build import build_model
 from datassay.models.checkpoints import file_and_place
 from datassay.models.names import asked_encoder, full_name
 from datassay.models.weights import weights_choice
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
@@ -256,9 +257,7 @@ def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
     """Return the page's facts: name → text."""
     neighbors = findings.local.neighbors
     details = findings.weights.details
-    recall = ""
-    if neighbors.search == "approximate":
-        recall = f", recall {neighbors.recall:.3f}"
+    recall = text_if(neighbors.search == "approximate", f", recall {neighbors.recall:.3f}")
     facts = {
         **data_facts(findings.samples, findings.validation),
         "Weights": findings.method,

@@ -140,7 +140,6 @@ def _class_table(findings: WeighFindings) -> Table:
     """Return the share of samples and of weight of each class that occurs."""
     samples = findings.samples
     weight = findings.sample_weight
-    is_doubtful = findings.near.is_doubtful
     is_constant = findings.local.variance == 0
     rows = []
     for c in np.unique(samples.y):
@@ -152,7 +151,7 @@ def _class_table(findings: WeighFindings) -> Table:
             share(weight[in_class].sum() / weight.sum()),
             number(float(weight[in_class].mean())),
             share(is_constant[in_class].mean()),
-            f"{(is_doubtful & in_class).sum():,}",
+            f"{(findings.near.is_doubtful & in_class).sum():,}",
         ))
     columns = (
         "class", "samples", "share of samples", "share of weight", "mean weight", "variance 0",
@@ -345,10 +344,11 @@ def _gain_figure(gain: WeightGain) -> "Figure":
         seed_gains = unit * (gain.score[:, i] - gain.score[:, 0])
         # Seeds of equal gain are one dot, the larger the more there are.
         values, counts = np.unique(seed_gains.round(9), return_counts=True)
-        height = np.full(len(values), n + 1 - i) + 0.28
+        height = np.full(len(values), n - i) - 0.28
         hover = "%{x:+.3g} (seeds: %{customdata})"
         marks(
             figure, values, height, name, BLUE if i == 1 else GREY, hover,
-            size=8 * np.sqrt(counts), opacity=0.45, customdata=counts, legendgroup=name,
+            size=8 * np.sqrt(counts), opacity=0.45, customdata=counts,
         )  # fmt: skip
+    figure.update_xaxes(range=None, autorange=True)  # seeds may lie beyond all intervals
     return figure

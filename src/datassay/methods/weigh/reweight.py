@@ -1,6 +1,5 @@
 """Weight the samples by local variance in feature space and retrain the last layer (S0 Alg. 1)."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.methods.weigh.settings import Weighting
 from datassay.methods.weigh.weights import local_variance_weights
+from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.train.head import Head, split_head
@@ -105,26 +105,6 @@ class HeadProblem:
             start=(layer.weight.detach().cpu(), bias), bias=bias is not None,
             val=self.val if stopped else None, **options,
         )  # fmt: skip
-
-    def best_scores(
-        self,
-        weights: Float[np.ndarray, "M n"],
-        recipe: HeadRecipe,
-        seeds: Sequence[int],
-        progress: Progress,
-    ) -> Float[np.ndarray, " M"]:
-        """Train under each weighting; return its validation score, the mean over seeds.
-
-        Args:
-            weights: M weightings, of any scale.
-            recipe: solver and its settings.
-            seeds: of fresh weights and of the order of the samples.
-            progress: called with (step, epochs done, epochs in all).
-
-        Returns:
-            Accuracy, or minus half the squared error in the layer's unit.
-        """
-        return self.scores(self.train(weights, recipe, seeds=tuple(seeds), progress=progress))
 
     def scores(self, trained: TrainedHeads) -> Float[np.ndarray, " M"]:
         """Return the validation scores at the returned epochs, the mean over seeds."""
@@ -251,9 +231,7 @@ def reweight(
     trained = problem.train(
         weights[None], recipe, seeds=(seed,), stopped=stopped, progress=progress
     )
-    bias = None
-    if trained.bias is not None:
-        bias = trained.bias[0, 0]
+    bias = select_rows(trained.bias, (0, 0))
     retrained = problem.head.with_layer(trained.weight[0, 0], bias)
     new_layer: Any = retrained.get_submodule(problem.head.name)
     new_head = replace(problem.head, model=retrained, layer=new_layer)

@@ -156,7 +156,7 @@ def search_weights(
 
     callbacks = [lambda study, _: progress(STEP, len(study.trials), n_trials)]
     study.optimize(objective, n_trials=n_trials, callbacks=callbacks)
-    uniform = problem.best_scores(np.ones((1, len(train))), recipe, seeds, silent)[0]
+    unweighted = problem.train(np.ones((1, len(train))), recipe, seeds=tuple(seeds))
     best_trial = study.best_trial
     rows = [
         {
@@ -173,7 +173,7 @@ def search_weights(
         n_neighbors=best_trial.params["n_neighbors"],
         max_ratio=best_trial.params["max_ratio"],
         score=float(study.best_value),
-        uniform=float(uniform),
+        uniform=float(problem.scores(unweighted)[0]),
         metric=problem.metric,
         trials=pa.Table.from_pylist(rows),
     )

@@ -1,11 +1,9 @@
 """Encoders: their weights, what they read, and how a batch of samples becomes embeddings."""
 
 import hashlib
-import importlib
 import importlib.util
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -104,7 +102,5 @@ def check_installed(name: str, package: str, extra: str = "features") -> None:
             f"encoder features:{name} needs the package {package}, which is not installed. Run: "
             f"{install(extra)}"
         )
-    with warnings.catch_warnings():  # in a notebook without ipywidgets, which nobody needs here
-        warnings.simplefilter("ignore")
-        with suppress(ImportError):
-            importlib.import_module("tqdm.auto")
+    # What these packages say in a notebook without ipywidgets, which nobody needs here.
+    warnings.filterwarnings("ignore", "IProgress not found")

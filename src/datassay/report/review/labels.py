@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from datassay.act.review.decisions import label_word
 from datassay.data.samples import SampleSet
 from datassay.optional import text_if
-from datassay.report.wording import label_text, labels_given
+from datassay.report.wording import label_text, labels_given, quantity
 from datassay.results import result
 from datassay.score.neighbors.search import Alike, find_alike
 
@@ -27,7 +27,8 @@ class Reviewed:
     # [n], that the given label is wrong; nan where nobody knows
     probability: Float[np.ndarray, " n"]
     score: Float[np.ndarray, " n"]  # [n], higher is more suspect
-    worth_a_look: Bool[np.ndarray, " n"]
+    is_issue: Bool[np.ndarray, " n"]  # suspected: probably wrong
+    worth_a_look: Bool[np.ndarray, " n"]  # to review: those and the next most suspect
     digest: str  # of the data, from `source_digest`; empty: not known
     # [n, d], where each sample lies to the network; None: not known
     coordinates: Shaped[np.ndarray, "n d"] | None = None
@@ -94,7 +95,7 @@ def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "id": [str(sample_id) for sample_id in samples.ids[rows].tolist()],
         "given": label_values(reviewed, samples.y[rows], 12),
-        "suggested": label_values(reviewed, reviewed.suggested[rows], 6),
+        "suggested": _suggestions(reviewed, rows),
         "wrong": [None if np.isnan(p) else p for p in np.round(chance, 4).tolist()],
         "suspect": reviewed.worth_a_look[rows].astype(int).tolist(),
         "order": np.argsort(rank[rows], kind="stable").tolist(),
@@ -115,6 +116,22 @@ def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
         "relabels": reviewed.relabels,
         "integer_ids": samples.ids.dtype.kind in "iu",
     }
+
+
+def _suggestions(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> list[Any]:
+    """Return suggested labels as a page has them: exact without a unit's factor, else rounded."""
+    samples = reviewed.samples
+    suggested = reviewed.suggested[rows]
+    if samples.is_classification or samples.y.ndim > 1:
+        return label_values(reviewed, suggested, 6)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.abs(samples.y[rows] / suggested)
+        factor = np.maximum(ratio, 1 / ratio)
+        is_exact = np.abs(factor - np.round(factor)) < 1e-9 * factor
+    values = [
+        v if exact else float(quantity(v)) for v, exact in zip(suggested, is_exact, strict=True)
+    ]
+    return label_values(reviewed, np.array(values), 12)
 
 
 def label_values(reviewed: Reviewed, values: np.ndarray, digits: int) -> list[Any]:

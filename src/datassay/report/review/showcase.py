@@ -112,7 +112,7 @@ class Showcase:
         return {
             "id": str(samples.ids[j]),
             "label": samples.class_names[label] if samples.class_names else str(label),
-            "suspect": bool(reviewed.worth_a_look[j]),
+            "suspect": bool(reviewed.is_issue[j]),
             "distance": None if distance is None else float(f"{distance:.3g}"),
             "drawing": pictures[j],
         }

@@ -194,9 +194,10 @@
     part("take").textContent = differs(k) ? `Take “${text(list.suggested[k])}”` : "No suggestion";
     part("keep").textContent = `Keep “${text(list.given[k])}”`;
     root.querySelector("[data-act=take]").disabled = !differs(k);
-    for (const act of ["take", "keep"]) { // what is likelier right stands out
-      const isLikelier = !isProbe && (act === "take") === list.wrong[k] > 0.5;
-      root.querySelector(`[data-act=${act}]`).classList.toggle("likelier", isLikelier);
+    const bar = list.classes.length ? 0.8 : 0.5; // above it a label is probably wrong
+    const likelier = list.wrong[k] > bar ? "take" : list.wrong[k] <= 0.5 ? "keep" : "";
+    for (const act of ["take", "keep"]) { // what is probably right stands out
+      root.querySelector(`[data-act=${act}]`).classList.toggle("likelier", !isProbe && act === likelier);
     }
     const one = decisions.get(k);
     part("decided").textContent = one ? [`Decided: ${reviewCards.decided(one)}`,
@@ -210,7 +211,7 @@
     if (!detail) return; // what was there stays, pale, until the sample comes
     part("subject").replaceChildren(...reviewCards.subject(detail, list.id[k]));
     part("subject").hidden = !part("subject").firstChild;
-    part("beside").replaceChildren(...reviewCards.beside(detail));
+    part("beside").replaceChildren(...reviewCards.beside(detail, !isProbe));
   }
 
   const actOf = (k, one) => one.decision !== "relabel" ? one.decision :

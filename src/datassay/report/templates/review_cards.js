@@ -87,8 +87,12 @@ const reviewCards = (() => {
     one.samples.every((sample) => sample.drawing.values.every(
       ([name], k) => name === (detail.drawing.values[k] || [])[0])));
 
+  const unmarked = (group) =>
+    ({ ...group, samples: group.samples.map((sample) => ({ ...sample, suspect: false })) });
+
   // What stands beside the sample: nothing where the table holds the sample itself.
-  function beside(detail) {
+  function beside(known, isMarked) {
+    const detail = isMarked ? known : { ...known, groups: known.groups.map(unmarked) };
     return aligned(detail) ? [compared(detail)] : detail.groups.map(group);
   }
 

@@ -58,7 +58,7 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
   function showCommands() {
     const isMajority = part("majority").querySelector("input").checked;
     const lines = isMajority ? commands.majority : commands.commands;
-    part("commands").replaceChildren(...lines.flatMap((line) => [make("code", "", line), "\n"]));
+    part("commands").replaceChildren(...lines.map((line) => make("code", "", `${line}\n`)));
   }
 
   // What the server says of the comparison.

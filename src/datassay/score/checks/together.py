@@ -9,6 +9,7 @@ import pyarrow as pa
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 
+from datassay.collect.curvature.output_loss import sample_scores
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.data.splits import TIME_BLOCKS, time_blocks
@@ -259,15 +260,11 @@ def _report_cost(
 
 def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
     """Return a score per sample, whose mean is the accuracy, or R² of numbers."""
-    if train.is_classification:
-        is_binary = held_out.shape[1] == 1
-        if is_binary:
-            labels = (held_out[:, 0] > 0.5).astype(int)
-        else:
-            labels = held_out.argmax(1)
-        return (labels == train.y).astype(float)
-    y = train.y.reshape(len(train), -1)
-    return 1 - ((held_out - y) ** 2 / np.where(y.var(0) > 0, y.var(0), np.inf)).mean(1)
+    spread = None
+    if not train.is_classification:  # a target that is always the same counts as predicted
+        variance = train.y.reshape(len(train), -1).var(0)
+        spread = np.where(variance > 0, variance, np.inf)
+    return sample_scores(torch.from_numpy(held_out), train, spread, boundary=0.5).numpy()
 
 
 def _find_candidates(

@@ -1,5 +1,6 @@
 """Suspected targets that look as if they were in another unit, or of the other sign."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,14 +10,22 @@ from datassay.collect.linearization import Linearization
 from datassay.score.labels.factors import FACTORS
 from datassay.score.labels.issues import LabelIssues
 
-# A factor is named if the log ratios of FEWEST suspects and the share SHARE of them are within NEAR
-# of its log, and more suspects than samples in as wide a range nearer 1, where ratios that stray by
-# chance are denser.
+# Factors are named if the log ratios of FEWEST suspects and the share SHARE of them are within NEAR
+# of their logs, and of each more suspects than samples in as wide a range nearer 1, where ratios
+# that stray by chance are denser. Several are named together only if they are powers of ten:
+# whoever misplaces a point, or types milli for kilo, does not always misplace it by one.
 NEAR = 0.3
+# Units that differ less: inches, pounds, feet. They show where targets are expected to within a
+# tenth, by log ratios within CLOSE of the factor's, TIMES_CLOSE as many as nearer 1, and a median
+# within CENTRE: 4 of 3,000 drawn sets without any unit, and of those with one 88 % at a spread of
+# 0.05, 76 % at 0.08.
+SMALL = (2.54, 2.2046, 3.2808)
+CLOSE, TIMES_CLOSE, CENTRE = 0.1, 3, 0.04
 FEWEST = 5
 SHARE = 0.5
 # A limit is shared by LIMITED of all targets, and TIMES as many as any other large value.
 LIMITED, TIMES = 0.01, 4
+DECIMAL = tuple(factor for factor in FACTORS if np.log10(factor).is_integer())
 
 
 def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = False) -> str:
@@ -52,16 +61,22 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     count = int((np.abs(np.log(-ratio[is_turned])) < 2 * NEAR).sum())
     if count >= max(FEWEST, SHARE * n):
         return f"{count} of {n} suspected targets are about what is expected with the other sign."
-    factors = list(find_unit_factors(ratio, suspect).values())
+    factors = find_unit_factors(ratio, suspect).values()
     if not factors:
         return ""
-    small, large = min(factors), max(factors)
-    words = f"{large:,g} times what is expected"
-    if large < 1:
-        words = f"1/{1 / small:,g} of what is expected"
-    elif small < 1:
-        words = f"{large:,g} times too large or too small"
-    return f"{len(factors)} of {n} suspected targets are about {words}: check their unit."
+    words = f"{name_factors(factors)} times what is expected"
+    if max(factors) < 1:
+        words = f"1/{name_factors(factors)} of what is expected"
+    elif min(factors) < 1:
+        words = f"{name_factors(factors)} times too large or too small"
+    start = f"{len(factors)} of {n} suspected targets are about {words}"
+    return f"{start}: check their unit first."
+
+
+def name_factors(factors: Iterable[float]) -> str:
+    """Return factors, each as if targets were too large by it, in words: "10 or 1,000"."""
+    sizes = sorted({round(max(f, 1 / f), 4) for f in factors})
+    return " or ".join(f"{size:,g}" for size in sizes)
 
 
 def mend_units(issues: LabelIssues) -> LabelIssues:
@@ -78,9 +93,9 @@ def mend_units(issues: LabelIssues) -> LabelIssues:
     observed_factors = {}
     for row, factor in factors.items():
         if factor > 1:
-            mended = issues.given_label[row] / round(factor)
+            mended = issues.given_label[row] / round(factor, 4)
         else:
-            mended = issues.given_label[row] * round(1 / factor)
+            mended = issues.given_label[row] * round(1 / factor, 4)
         if trusted.min() <= mended <= trusted.max():
             suggested[row] = mended
             observed_factors[row] = factor
@@ -92,8 +107,9 @@ def find_unit_factors(
 ) -> dict[int, float]:
     """Return the factor by which suspects are too large, or too small, by position.
 
-    It is one of FACTORS and its inverse, the one that explains the most suspects; empty where it
-    explains fewer than SHARE of them.
+    It is one of FACTORS or its inverse, the one that explains the most suspects; where that is a
+    power of ten, the nearest of these; else one of SMALL. Empty where they explain fewer than SHARE
+    of the suspects.
 
     Args:
         ratio: of each target to what is expected of it.
@@ -102,25 +118,33 @@ def find_unit_factors(
     with np.errstate(divide="ignore", invalid="ignore"):
         log_ratio = np.where(ratio > 0, np.log(ratio), np.nan)
 
-    def flag_near(factor: float) -> Bool[np.ndarray, " n"]:
-        """Mask the suspects near a factor or its inverse, on a side that chance does not fill."""
-        mask = np.zeros(len(ratio), dtype=bool)
-        for log_factor in (np.log(factor), -np.log(factor)):
-            is_near = suspect & (np.abs(log_ratio - log_factor) < NEAR)
-            nearer_one = log_factor - 2 * NEAR * np.sign(log_factor)
-            if is_near.sum() > (np.abs(log_ratio - nearer_one) < NEAR).sum():
-                mask |= is_near
-        return mask
+    def find_near(
+        factors: Sequence[float], width: float = NEAR, times: int = 1
+    ) -> dict[int, float]:
+        """Return the nearest of some factors by position, on a side that chance does not fill."""
+        factor_of_row: dict[int, float] = {}
+        for factor in (*factors, *(1 / factor for factor in factors)):
+            log_factor = np.log(factor)
+            is_near = suspect & (np.abs(log_ratio - log_factor) < width)
+            nearer_one = log_factor - 2 * width * np.sign(log_factor)
+            if is_near.sum() > times * (np.abs(log_ratio - nearer_one) < width).sum():
+                factor_of_row |= dict.fromkeys(np.flatnonzero(is_near).tolist(), factor)
+        return factor_of_row
 
-    candidate = max(FACTORS, key=lambda factor: flag_near(factor).sum())
-    if not flag_near(candidate).any():
-        return {}
-    distance = np.abs(log_ratio[flag_near(candidate)])
-    factor = min(FACTORS, key=lambda f: abs(np.log(f) - np.median(distance)))
-    rows = np.flatnonzero(flag_near(factor))
-    if len(rows) < max(FEWEST, SHARE * suspect.sum()):
-        return {}
-    return {int(i): factor if ratio[i] > 1 else 1 / factor for i in rows}
+    candidate = max(FACTORS, key=lambda factor: len(find_near([factor])))
+    factor_by_row = find_near([candidate])
+    if factor_by_row:
+        distance = np.abs(log_ratio[list(factor_by_row)])
+        factor = min(FACTORS, key=lambda f: abs(np.log(f) - np.median(distance)))
+        factor_by_row = find_near(DECIMAL if factor in DECIMAL else [factor])
+    fewest = max(FEWEST, SHARE * suspect.sum())
+    if len(factor_by_row) < fewest:
+        factor = max(SMALL, key=lambda factor: len(find_near([factor], CLOSE, TIMES_CLOSE)))
+        factor_by_row = find_near([factor], CLOSE, TIMES_CLOSE)
+        distance = np.abs(log_ratio[list(factor_by_row)])
+        if len(factor_by_row) < fewest or abs(np.median(distance) - np.log(factor)) > CENTRE:
+            return {}
+    return dict(sorted(factor_by_row.items()))
 
 
 def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:

@@ -5,7 +5,7 @@ import pyarrow as pa
 from jaxtyping import Float, Int, Shaped
 from scipy.special import chdtrc, ndtri
 
-from datassay.ranks import mean_ranks
+from datassay.ranks import mean_ranks, superiority
 from datassay.results import Tabular, result
 from datassay.rules import at_least, require
 
@@ -98,6 +98,9 @@ def aggregate(
     total = np.array([group.sum() for group in groups])
     grand_total = total.sum()
     ranks = mean_ranks(information)
+    superiorities = np.array([0.5])
+    if len(names) > 1:
+        superiorities = np.array([superiority(ranks, labels == name) for name in names])
     return Aggregate(
         names=names,
         count=np.array([len(group) for group in groups]),
@@ -107,7 +110,7 @@ def aggregate(
         median=np.array([np.median(group) for group in groups]),
         share=total / grand_total if grand_total != 0 else np.zeros(len(names)),
         p_value=_p_value(groups, [ranks[labels == name] for name in names]),
-        superiority=np.array([_compute_superiority(ranks, labels == name) for name in names]),
+        superiority=superiorities,
     )
 
 
@@ -136,12 +139,3 @@ def _p_value(groups: list[np.ndarray], ranks: list[np.ndarray]) -> float:
         return float(mannwhitneyu(groups[0], groups[1]).pvalue)
     statistic = (n - 1) * sum(len(c) * c.mean() ** 2 for c in centred) / sum_of_squares
     return float(chdtrc(len(groups) - 1, statistic))
-
-
-def _compute_superiority(ranks: np.ndarray, has_label: np.ndarray) -> float:
-    """Return P(sample with the label above one without), ties half; 0.5 where all have it."""
-    n_with = int(has_label.sum())
-    n_without = int((~has_label).sum())
-    if n_without == 0:
-        return 0.5
-    return float((ranks[has_label].sum() - n_with * (n_with + 1) / 2) / (n_with * n_without))

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets, collect
+from datassay.collect.curvature.output_loss import sample_scores
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
@@ -133,7 +134,7 @@ def standard_scores(
         samples=samples | linear_samples | trivial_samples,
         trivial=(*trivial_effects, *trivial_samples),
         smoothness=run_smoothness(results[0], results[-1]),
-        fit=_accuracy_or_r2(_mean_outputs(models, val), val),
+        fit=float(sample_scores(_mean_outputs(models, val), val).mean()),
     )
 
 
@@ -169,7 +170,7 @@ def _of_estimator(
         effects=effects | trivial_effects,
         samples=samples | trivial_samples,
         trivial=(*trivial_effects, *trivial_samples),
-        fit=_accuracy_or_r2(fitted_outputs(model, val).numpy(), val),
+        fit=float(sample_scores(fitted_outputs(model, val), val).mean()),
     )
 
 
@@ -270,23 +271,11 @@ def _label_cosine(
     return -cosine
 
 
-def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
+def _mean_outputs(models: list[nn.Module], val: SampleSet) -> Tensor:
     """Return the queries' outputs, [m, k], mean over networks."""
     with torch.no_grad():
         dtype = next(models[0].parameters()).dtype
         outputs = [
             model(network_inputs(val.x, model, dtype, as_integers=False)) for model in models
         ]
-    return torch.stack(outputs).mean(0).double().cpu().numpy()
-
-
-def _accuracy_or_r2(outputs: np.ndarray, val: SampleSet) -> float:
-    """Return the accuracy of classes, or R² of targets."""
-    if val.is_classification:
-        if outputs.shape[1] > 1:
-            predicted = outputs.argmax(1)
-        else:
-            predicted = outputs[:, 0] > 0
-        return float((predicted == val.y).mean())
-    y = val.y.reshape(outputs.shape)
-    return float((1 - np.square(outputs - y).sum(0) / np.square(y - y.mean(0)).sum(0)).mean())
+    return torch.stack(outputs).mean(0).double().cpu()

@@ -178,12 +178,11 @@ def _of_run(context: Context) -> AverageInformation | None:
 def _steps(sizes: Sizes) -> list[PlanStep]:
     """Return the plan's step: each subset's decomposition and its removals."""
     draws = sizes.options.get("subsets", 0)
-    n = sizes.train
     if not draws:
         return []
     options = {**sizes.options, "attribution": "none"}
     steps = []
-    for size in (max(2, round(share * n)) for share in FRACTIONS):
+    for size in (max(2, round(share * sizes.train)) for share in FRACTIONS):
         form = replace(sizes.form, n_rows=size * sizes.rows)
         steps += removal_steps(replace(sizes, form=form, train=size, options=options))
     work = add_work(*(step.work for step in steps), times=draws)

@@ -68,8 +68,7 @@ class RidgeFit:
         self, targets: Float[Tensor, "n k"], progress: Progress
     ) -> Float[Tensor, "n k"]:
         """Return held-out outputs of the fit to other targets, [n, k], under the same penalty."""
-        shape = self.lin.residual.shape
-        target = (targets - self.offset).double().reshape(shape)
+        target = (targets - self.offset).double().reshape(self.lin.residual.shape)
         shifts = torch.tensor([self.penalty], dtype=torch.float64)
         step = "estimate label noise again"
         residual = _leave_out(self.basis, target, shifts, progress, step, self.blocks)[0]
@@ -219,12 +218,11 @@ def _leave_out_panel(
 
 def judge_steps(sizes: Sizes) -> list[PlanStep]:
     """Return the plan of `label_issues`: fits under all penalties, and the search for noise."""
-    form = sizes.form
     n = sizes.train
     b = sizes.rows
     p = sizes.eigenproblem
     columns = min(sizes.outputs // b, SEARCH_COLUMNS)
-    n_bytes = step_bytes(form)["label issues"]
+    n_bytes = step_bytes(sizes.form)["label issues"]
     # Two offsets a decade, the penalties about one of them, and two fits to the probable labels.
     n_decades = 1 + len(RIDGES) // DECADE
     n_fits = 2.0 * n_decades + 2.0 * DECADE + 2.0

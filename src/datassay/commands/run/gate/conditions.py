@@ -135,9 +135,7 @@ def _judge_one(
     examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
     counted = f"{_count_words(low, high, quantity)}{note}"
     sentence = f"{counted}{text_if(examples, f' ({examples})')}"
-    why = ""
-    if low != high:
-        why = quantity["why"].rstrip(".")
+    why = text_if(low != high, quantity["why"].rstrip("."))
     sentence = f"{sentence}{text_if(why, f': {why}')}."
     return Outcome(condition.words, status, sentence, counted, condition.name)
 
@@ -146,6 +144,8 @@ def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str
     """Return a range of a quantity in words, with its share of all."""
     total = quantity["total"]
     unit = quantity["unit"]
+    if high is None and not low:
+        return f"unknown of {total:,} {unit}"
     if high is None:
         return f"{low:,} or more of {total:,} {unit}"
     count = " to ".join(dict.fromkeys(f"{end:,}" for end in (low, high)))

@@ -76,6 +76,8 @@ def _wrong_labels(findings: Findings) -> Quantity:
         return Quantity(unit, n, why=labels.sentence, is_searched=False)
     is_bounded = labels.is_predicted and not labels.leaks
     why = "" if is_bounded else labels.sentence
+    if labels.leaks:
+        why = f"{', '.join(labels.leaks)} must be dropped first"
     return Quantity(unit, n, labels.low, labels.high if is_bounded else None, why=why)
 
 

@@ -17,6 +17,7 @@ from datassay.act.choose.looks import base_predictions
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
+from datassay.commands.run.labels import NEARLY
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work, seconds_of
 from datassay.commands.run.steps.scores import issues_of
@@ -94,8 +95,10 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
 
 def _add_review(actions: list[ActionGain], review: ActionGain | None, n: int) -> list[ActionGain]:
     """Return the actions, then a review where it may help, of more labels than the n corrected."""
+    # Where correcting nearly the same labels was measured, that says more than a forecast.
     is_measured = any(row.kind == RELABEL for row in actions)
-    if review is None or review.advice != TRY or (is_measured and review.changed <= n):
+    is_replaced = is_measured and review is not None and review.changed <= NEARLY * n
+    if review is None or review.advice != TRY or is_replaced:
         return actions
     return [*actions, review]
 

@@ -4,11 +4,14 @@ What is paid for is counted at one nominal rate, so that the same options train 
 on every machine, idle or busy; what `--plan` shows is measured here and decides nothing.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from math import ceil
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from datassay.act.choose.kinds import most_fits
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
@@ -17,7 +20,6 @@ from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
-from datassay.models.operations import OperationCounter
 from datassay.train.folds import make_splits
 from datassay.train.recipe import BATCH, network_updates
 
@@ -50,6 +52,26 @@ def seconds_of(settings: RunSettings, train: SampleSet) -> float:
             return MANY_SECONDS
         return SECONDS
     return settings.budget
+
+
+# By torch's own rules; its `FlopCounterMode` imports a compiler.
+class OperationCounter(TorchDispatchMode):
+    """A mode that counts the floating-point operations of the code inside it, by operation."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # skipping it imports it, for a second
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        rule = flop_registry.get(func._overloadpacket)
+        if rule is not None:
+            self.counts[str(func)] += int(rule(*args, **(kwargs or {}), out_val=out))
+        return out
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from datassay.collect.collection import collection_step, plan_collection
 from datassay.collect.form import Form
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce
 from datassay.plan import PlanStep, add_work
 from datassay.progress import Progress
 from datassay.score.attribution import removal_steps
@@ -73,11 +74,7 @@ def choose_projection(
         choice = f"none, {form.outputs} outputs"
         subject = "unprojected scores reach"
     else:
-        smallest = quality.smallest(target)
-        if smallest is None:
-            index = len(quality.projection) - 1
-        else:
-            index = smallest
+        index = coalesce(quality.smallest(target), len(quality.projection) - 1)
         p = int(quality.n_features[index])
         limit = quality.projection[index]
         reached = quality.correlation["information"].mean(1)[index]
