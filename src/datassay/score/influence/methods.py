@@ -168,7 +168,8 @@ def influence(
         exact for each sample's likeliest classes, at least two, and drawn for the rest, about 3000
         gradients in all or 3 a sample. Exact to first order in 1/n at a minimum with a positive
         definite Hessian and temperature 1; elsewhere damping decides. Margins and losses are
-        differentiated too. The temperature is ours: at 2 the samples that a classifier fits keep a gradient.
+        differentiated too. The temperature is ours: at 2 the samples that a classifier fits keep a
+        gradient.
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
