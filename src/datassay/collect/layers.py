@@ -6,6 +6,7 @@ function and one line in `KINDS`; weights of other layers are differentiated dir
 slower.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -222,7 +223,9 @@ def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor
     pairs = [(u.lhs, u.rhs) if isinstance(u, Factors) else (u.mT, u) for u in uses]
     for side, parts in enumerate(zip(*pairs, strict=True)):
         if not (side == 0 and is_sparse) and parts[0].shape[-1] <= largest:
-            factor = torch.cat([rows.flatten(0, 1) for rows in parts])
+            counts = Counter(map(id, parts))  # several outputs' gradients have the same inputs
+            tensors = {id(values): values for values in parts}.items()
+            factor = torch.cat([counts[key] ** 0.5 * t.flatten(0, 1) for key, t in tensors])
             sides[side] = (factor.T @ factor).double()
     return sides[0], sides[1]
 

@@ -86,9 +86,15 @@ class Loss(LossSettings):
         return torch.ones(*f.shape[:-1], 1).to(f)
 
     def roots(
-        self, f: Float[Tensor, "b places k"], y: Tensor, weight: Tensor, generator: torch.Generator
+        self,
+        f: Float[Tensor, "b places k"],
+        y: Tensor,
+        weight: Tensor,
+        generator: torch.Generator,
+        n_wanted: int = MOST_SUMMED,
     ) -> Iterator[Float[Tensor, "b places k"]]:
         """Yield vectors v: Σ v vᵀ = weight · S at each place, exactly or (drawn) in the mean."""
+        # n_wanted: vectors that suffice; more are yielded where fewer would tell little.
         n_places, k = f.shape[1:]
         if k <= MOST_SUMMED and n_places == 1:
             for vector in self.root(f[:, 0], y[:, 0]).unbind(-1):

@@ -131,6 +131,26 @@ def test_many_outputs_are_drawn_with_the_hessian_as_their_mean(name):
     assert float((result - truth).abs().max()) < 6 * float(truth.max()) / (draws * DRAWS) ** 0.5
 
 
+@pytest.mark.parametrize("most", [1, 3, 8])
+def test_the_likeliest_classes_are_exact_and_the_rest_is_drawn(most):
+    k, draws = 10, 2000
+    f = outputs(1, 1, k)
+    many = f.expand(draws, 1, k)
+    y = torch.zeros(draws, 1).long()
+    roots = list(
+        Objective("cross_entropy").roots(many, y, torch.Generator().manual_seed(0), n_wanted=most)
+    )
+    assert len(roots) == most
+    result = sum(root[:, 0].T @ root[:, 0] for root in roots) / draws
+    p, order = f[0, 0].softmax(0).sort(descending=True)
+    truth = (p.diag() - p.outer(p))[order.argsort()][:, order.argsort()]
+    rest = float(p[most - 1 :].sum())  # the probability of the classes that are drawn
+    assert float((result - truth).abs().max()) < 6 * rest / draws**0.5
+    exact = sum(root[0] * root[0] for root in roots[:-1]) if most > 1 else torch.zeros(1, k)
+    likeliest = order[: most - 1]  # their variances are those of the whole
+    torch.testing.assert_close(exact[0, likeliest].double(), (p * (1 - p))[: most - 1])
+
+
 def test_labels_of_tokens_that_do_not_count():
     f = outputs(2, 4, K)
     y = torch.tensor([[0, IGNORED, 2, 1], [IGNORED, IGNORED, 1, IGNORED]])

@@ -13,7 +13,7 @@ from datassay.score import index_plan
 from datassay.score.index import curvature as fitting
 from datassay.score.index import plan as planning
 from datassay.score.index.plan import _stand_in
-from datassay.score.influence.block_basis import LARGEST_SIDE
+from datassay.score.influence.exact_blocks import LARGEST_SIDE
 from datassay.store.features import features_manifest
 
 

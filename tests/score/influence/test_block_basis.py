@@ -9,8 +9,10 @@ from datassay.collect.gradients.blocks import Block
 from datassay.collect.layers import Factors, matrix
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.score.influence.block_basis import Penalty, block_bases
+from datassay.score.influence.block_basis import block_bases
+from datassay.score.influence.exact_blocks import Penalty
 from datassay.score.influence.trained_network import trained_network
+from datassay.score.linear import panels
 from helpers.by_block import gauss_newton
 
 N, DAMPING, DECAY = 30, 0.1, 0.02
@@ -39,7 +41,11 @@ def in_our_order(hessian, block):
     return hessian[position][:, position]
 
 
-def test_exact_blocks_are_the_definition():
+@pytest.mark.parametrize("panel", [4, 512])
+def test_exact_blocks_are_the_definition(panel, monkeypatch):
+    monkeypatch.setattr(
+        panels, "SYMMETRIC_ROWS", panel
+    )  # rows of a block that are computed together
     model, x, result = network()
     given = {"is_exact": lambda b: True, "dtype": torch.float64}
     roots = lambda: result.roots(0, "fit")  # noqa: E731

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import datassay as da
+from datassay.score.influence.exact_blocks import Penalty
 from datassay.score.influence.linearized import choice, training
 from datassay.score.influence.trained_network import trained_network, with_temperature
 
@@ -73,6 +74,22 @@ def test_what_is_convex_and_trained_to_its_end_has_its_own_hessian():
     )
     np.testing.assert_allclose(result.effect, same.effect, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(result.self_influence, same.self_influence, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_roots", [5, 40])  # fewer and more than weights
+def test_products_of_an_exact_block_are_the_definition(n_roots):
+    generator = torch.Generator().manual_seed(0)
+    roots, gradients, queries = (
+        torch.randn(rows, 12, generator=generator).double() for rows in (n_roots, 7, 3)
+    )
+    penalties = [Penalty(share, 0.01) for share in (1.0, 0.1)]
+    products = choice._exact_products(roots, 9, penalties, gradients, queries)
+    hessian = roots.T @ roots / 9
+    for product, penalty in zip(products, penalties, strict=True):
+        damping = penalty.share * hessian.diagonal().mean() + penalty.decay
+        damped = hessian + damping * torch.eye(12).double()
+        truth = gradients @ torch.linalg.inv(damped) @ queries.T
+        torch.testing.assert_close(product, truth, rtol=1e-9, atol=1e-12)
 
 
 def test_a_short_training_is_damped_most():

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import datassay as da
-from datassay.score.influence.block_basis import Penalty, _decrement_terms
-from datassay.score.influence.exact_blocks import auto_damping
+from datassay.score.influence.block_basis import _decrement_terms
+from datassay.score.influence.exact_blocks import Penalty, auto_damping
 from datassay.score.influence.short_training import (
     LEFT_TO_LEARN,
     ShortTraining,

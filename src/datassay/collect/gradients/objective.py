@@ -20,7 +20,7 @@ from datassay.collect.gradients.batches import (
     tokens_of,
     weights_of,
 )
-from datassay.collect.loss import Loss, LossSettings, loss_named
+from datassay.collect.loss import MOST_SUMMED, Loss, LossSettings, loss_named
 from datassay.errors import ModelError, SettingError
 
 
@@ -146,7 +146,11 @@ class Objective(LossSettings):
         return t * self._factor(f.shape[-1]) * self.kind.value(f, y)
 
     def roots(
-        self, f: Float[Tensor, "b places k"], y: Tensor, generator: torch.Generator
+        self,
+        f: Float[Tensor, "b places k"],
+        y: Tensor,
+        generator: torch.Generator,
+        n_wanted: int = MOST_SUMMED,
     ) -> Iterator[Float[Tensor, "b places k"]]:
         """Return vectors v: Σ v vᵀ is the loss's Hessian in the outputs, exactly or in the mean."""
         # In the mean, from random vectors, where a sample has several places or many outputs.
@@ -154,7 +158,7 @@ class Objective(LossSettings):
         if self.is_softened:  # the Hessian of T ℓ(f / T)
             f = f / self.temperature
             weight = weight / self.temperature
-        return self.kind.roots(f, y, weight, generator)
+        return self.kind.roots(f, y, weight, generator, n_wanted)
 
     def _factor(self, k: int) -> float:
         """Return the constant factor of each output's loss."""

@@ -81,10 +81,13 @@ class PerSample:
         values: Values,
         batch: Any,
         cotangents: Cotangents = _ones,
+        *,
+        is_known: bool = False,
     ) -> Iterator[Gradients]:
         """Yield for each cotangent the gradients, by sample, of the sum of cotangent · value."""
         # Gradients are uses by block; their `matrix` is [b, rows, columns]. A cotangent costs a
         # backward pass, and two more if tensors are direct; comparing with autograd, two a batch.
+        # is_known: the batch was compared in an earlier pass, which is enough.
         is_single = batch_size(batch) == 1
         if self._is_alone and not is_single:
             yield from self._one_at_a_time(values, batch, cotangents)
@@ -99,7 +102,7 @@ class PerSample:
         for index, (weight, gradients) in enumerate(zip(weights, recorded, strict=True)):
             gradients |= self._direct_gradients(values, batch, weight)
             culprit = None
-            if index == 0 and not is_single:
+            if index == 0 and not is_single and not is_known:
                 culprit = self._find_culprit(values, batch, weight, gradients)
             if culprit is not None:
                 yield from self._one_at_a_time(values, batch, lambda _: weights, culprit[0])

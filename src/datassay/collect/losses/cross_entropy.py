@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from datassay.collect.gradients.batches import IGNORED
+from datassay.collect.loss import DRAWS, MOST_SUMMED
 from datassay.collect.losses.bce import LOSS as BINARY
 from datassay.collect.losses.bce import BinaryCrossEntropy
 
@@ -77,6 +78,41 @@ class CrossEntropy(BinaryCrossEntropy):
         reflection = identity - v[:, :, None] * v[:, None] / (1 + s[:, :1, None])  # vᵀv = 2 + 2 s₁
         return s[:, :, None] * reflection[:, :, 1:]
 
+    def roots(
+        self,
+        f: Float[Tensor, "b places k"],
+        y: Tensor,
+        weight: Tensor,
+        generator: torch.Generator,
+        n_wanted: int = MOST_SUMMED,
+    ) -> Iterator[Float[Tensor, "b places k"]]:
+        """Yield vectors as any loss does; of more classes than `n_wanted` the likeliest exactly.
+
+        With classes in the order of their probabilities p and q_j = Σ_{i ≥ j} p_i, diag(p) − ppᵀ is
+        the sum of v_j v_jᵀ, v_j = √(p_j q_{j+1} / q_j) (e_j − Σ_{i > j} p_i e_i / q_{j+1}): whether
+        a class is j or a later one. What is left after some j is q_{j+1} times the covariance of
+        the later classes among themselves, of which one is drawn.
+        """
+        n_places, k = f.shape[1:]
+        if n_places > 1 or k <= min(n_wanted + 1, MOST_SUMMED):
+            yield from super().roots(f, y, weight, generator)
+            return
+        n_exact = (DRAWS if k > MOST_SUMMED else min(n_wanted, DRAWS)) - 1
+        p, order = f.softmax(-1).sort(-1, descending=True)
+        p = p.clamp_min(torch.finfo(p.dtype).tiny)
+        tails = p.flip(-1).cumsum(-1).flip(-1)
+        for j in range(n_exact):
+            q_next = tails[..., j + 1, None]
+            vector = -torch.where(torch.arange(k).to(order) > j, p / q_next, 0.0)
+            vector[..., j] = 1
+            vector *= (p[..., j, None] * q_next / tails[..., j, None] * weight).sqrt()
+            yield torch.zeros_like(f).scatter(-1, order, vector)
+        shares = p[..., n_exact:] / tails[..., n_exact, None]
+        classes = torch.multinomial(shares.flatten(0, 1).cpu(), 1, generator=generator).to(f.device)
+        vector = functional.one_hot(classes, k - n_exact) - shares
+        vector = functional.pad(vector, (n_exact, 0)) * (tails[..., n_exact, None] * weight).sqrt()
+        yield torch.zeros_like(f).scatter(-1, order, vector)
+
     def weights(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the label's weight, smoothed, [..., 1]; 0 where it does not count."""
         counts = torch.ones(*f.shape[:-1], 1).to(f)  # 1, or 0 of an ignored label
@@ -104,7 +140,7 @@ class CrossEntropy(BinaryCrossEntropy):
             return
         p = f.softmax(-1)
         classes = torch.multinomial(
-            p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
+            p.flatten(0, 1).cpu(), draws, replacement=draws > 1, generator=generator
         )
         for classes_drawn in classes.to(f.device).unbind(1):
             yield functional.one_hot(classes_drawn.view(f.shape[:2]), f.shape[-1]) - p

@@ -16,17 +16,16 @@ from datassay.score.index.encoding import check_gradients
 from datassay.score.index.segment import THREADS, fill, own_run, remove_folder
 from datassay.score.influence.block_basis import (
     GRAM,
-    LARGEST_SIDE,
     SIDES,
     SQUARES,
     BlockBasis,
-    Penalty,
     Sums,
     first_sums,
     fit_bases,
     kronecker_bases,
     square_sums,
 )
+from datassay.score.influence.exact_blocks import LARGEST_SIDE, Penalty
 from datassay.score.influence.short_training import left_to_learn
 from datassay.score.influence.trained_network import TrainedNetwork
 from datassay.store.chunks import Chunk

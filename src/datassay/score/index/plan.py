@@ -26,15 +26,13 @@ from datassay.score.index.segment import (
     samples_of_chunk,
 )
 from datassay.score.influence.block_basis import (
-    LARGEST_SIDE,
     BlockBasis,
-    Penalty,
     first_sums,
     fit_bases,
     kronecker_bases,
     square_sums,
 )
-from datassay.score.influence.exact_blocks import curvature_bytes, penalties
+from datassay.score.influence.exact_blocks import LARGEST_SIDE, Penalty, curvature_bytes, penalties
 from datassay.score.influence.first_order import measure_of
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.plan import blocks_of, held_bytes, kept_bytes, network_bytes

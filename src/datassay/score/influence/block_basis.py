@@ -9,7 +9,6 @@ which is the closest to H among all with this basis.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -29,21 +28,20 @@ from datassay.collect.layers import (
 )
 from datassay.errors import SettingError
 from datassay.optional import drop_none
+from datassay.score.influence.exact_blocks import LARGEST_SIDE, Penalty, damping_of
 from datassay.score.influence.optimizer_state import Metric
 from datassay.score.influence.short_training import ShortTraining, quadrature
+from datassay.score.linear.panels import (
+    add_products,
+    complete_lower,
+    invert_root,
+    times_upper,
+)
 
-# Kronecker factors of up to this many rows have their eigenbasis; larger ones stay as they are.
-LARGEST_SIDE = 4096
-# Rows of factors that are multiplied at once: it costs size² to add a product up in float64.
-PLACES = 512
+# Rows of factors, or gradients, that are multiplied at once: it costs size² to add a product up in
+# float64.
+PLACES = 1024
 NO_METRICS: Mapping[str, Metric] = {}
-
-
-class Penalty(NamedTuple):
-    """What is added to a block's eigenvalues: share · their mean + decay."""
-
-    share: float
-    decay: float
 
 
 @dataclass(slots=True)
@@ -63,6 +61,7 @@ class BlockBasis:
             `row_basis` and `column_basis`.
         unturned: the part of D that belongs to sides without a basis, likewise: it is in λ and the
             response instead.
+        is_triangular: whether `dense_basis` is 0 below its diagonal.
     """
 
     block: Block
@@ -74,6 +73,7 @@ class BlockBasis:
     response: Tensor | None = None
     steps: Tensor | None = None
     unturned: Tensor | None = None
+    is_triangular: bool = False
 
     def coordinates(
         self, uses: list[Use], row_idx: Tensor | None = None
@@ -83,7 +83,7 @@ class BlockBasis:
         # no basis.
         n_rows = self.block.shape[0]
         if self.dense_basis is not None:
-            return matrix(uses, n_rows).flatten(1) @ self.dense_basis, None
+            return self._times_dense(matrix(uses, n_rows).flatten(1)), None
         rotated = [rotate(use, self.row_basis, self.column_basis) for use in uses]
         if row_idx is None and self.row_basis is None:
             row_idx = used_rows(rotated)
@@ -118,7 +118,7 @@ class BlockBasis:
     def to_basis(self, gradients: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
         """Transform from the weights' own axes to coordinates, flat."""
         if self.dense_basis is not None:
-            return gradients @ self.dense_basis
+            return self._times_dense(gradients)
         rotated = gradients.view(-1, *self.block.shape)
         if self.row_basis is not None:
             rotated = self.row_basis.T @ rotated
@@ -126,17 +126,26 @@ class BlockBasis:
             rotated = rotated @ self.column_basis
         return rotated.flatten(1)
 
+    def _times_dense(self, gradients: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
+        assert self.dense_basis is not None
+        if self.is_triangular:
+            return times_upper(gradients, self.dense_basis)
+        return gradients @ self.dense_basis
+
+    def turn_back(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
+        """Return directions whose products with gradients are those of their coordinates."""
+        if self.dense_basis is not None:
+            return coordinates @ self.dense_basis.T
+        directions = coordinates.view(-1, *self.block.shape)
+        if self.row_basis is not None:
+            directions = self.row_basis @ directions
+        if self.column_basis is not None:
+            directions = directions @ self.column_basis.T
+        return directions.flatten(1)
+
     def to_weights(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
         """Transform from coordinates to the weights' own axes: the inverse of `to_basis`."""
-        if self.dense_basis is not None:
-            weights = coordinates @ self.dense_basis.T
-        else:
-            weights = coordinates.view(-1, *self.block.shape)
-            if self.row_basis is not None:
-                weights = self.row_basis @ weights
-            if self.column_basis is not None:
-                weights = weights @ self.column_basis.T
-            weights = weights.flatten(1)
+        weights = self.turn_back(coordinates)
         if self.steps is None:
             return weights
         # (√D Q)⁻¹ = (√D Q)ᵀ / D. A weight with the step 0 never moves.
@@ -208,7 +217,7 @@ def fit_bases(
         penalty_of = {name: Penalty(p.share, p.decay + added) for name, p in penalty_of.items()}
     for name, basis in bases.items():
         mean_decay = float(metrics[name].decay.mean()) if name in metrics else 0.0
-        basis.damping = _damping(basis.eigenvalues, penalty_of[name]) + mean_decay
+        basis.damping = damping_of(basis.eigenvalues, penalty_of[name]) + mean_decay
     for block in blocks:
         if block.name in hessians:
             if is_spectral:
@@ -234,51 +243,61 @@ def _decrement_terms(
         gradient = gradient.to(sides[0]) if sides else gradient
         squares = basis.to_basis(gradient)[0].double().square().cpu()
         values = basis.eigenvalues.flatten().double().cpu()
-        yield values + _damping(values, penalty_of[name]), squares
+        yield values + damping_of(values, penalty_of[name]), squares
     for name, hessian in hessians.items():
         values, squares = quadrature(hessian, gradients[name].flatten().to(hessian))
-        yield values + _damping(hessian.diagonal(), penalty_of[name]), squares
-
-
-def _damping(values: Tensor, penalty: Penalty) -> float:
-    """Return share · mean(values) + decay; values: eigenvalues, or the Hessian's diagonal."""
-    return penalty.share * float(values.mean()) + penalty.decay
+        yield values + damping_of(hessian.diagonal(), penalty_of[name]), squares
 
 
 def first_sums(blocks: list[Block], gradients: Iterable[Gradients], exact_names: set[str]) -> Sums:
     """Return sums over samples, float64: Gram matrices of exact blocks, two factors of others."""
     sums: Sums = {}
     # Batches wait until there are many rows a product: it costs size² to add one up in float64.
-    waiting_rows: dict[str, list[Tensor]] = {}
-    waiting_uses: dict[str, list[Use]] = {}
-    shapes = {block.name: block.shape for block in blocks}
+    waiting: dict[str, list[Use]] = {}
+    n_waiting = dict.fromkeys((block.name for block in blocks), 0)
+    by_name = {block.name: block for block in blocks}
     for batch in gradients:
         for name, uses in batch.items():
             if name in exact_names:
-                pending_rows = waiting_rows.setdefault(name, [])
-                pending_rows.append(matrix(uses, shapes[name][0]).flatten(1))
-                if sum(map(len, pending_rows)) >= pending_rows[0].shape[1]:
-                    _add(sums, (name, GRAM), _gram(waiting_rows.pop(name)))
+                gradient = matrix(uses, by_name[name].shape[0])
+                waiting_uses: list[Use] = [gradient.flatten(1)[:, None]]
             else:
-                pending_uses = waiting_uses.setdefault(name, [])
-                pending_uses += uses
-                if sum(tensors_of(use)[-1].shape[:2].numel() for use in pending_uses) >= PLACES:
-                    _add_moments(sums, name, waiting_uses.pop(name))
-                if (name, SQUARES) not in sums:  # zeros, which `square_sums` replaces
-                    tensor = tensors_of(uses[0])[0]
-                    sums[name, SQUARES] = tensor.new_zeros(shapes[name], dtype=torch.float64)
-    for name, pending_rows in waiting_rows.items():
-        _add(sums, (name, GRAM), _gram(pending_rows))
-    for name, pending_uses in waiting_uses.items():
-        _add_moments(sums, name, pending_uses)
+                waiting_uses = uses
+            if _have_new_inputs(waiting_uses, waiting.get(name, [])):
+                if n_waiting[name] >= PLACES:
+                    _add_products(sums, by_name[name], waiting.pop(name), name in exact_names)
+                    n_waiting[name] = 0
+                n_waiting[name] += sum(tensors_of(u)[-1].shape[:2].numel() for u in waiting_uses)
+            waiting.setdefault(name, []).extend(waiting_uses)
+    for name, uses in waiting.items():
+        _add_products(sums, by_name[name], uses, name in exact_names)
+    for (_, kind), total in sums.items():
+        if kind == GRAM:
+            complete_lower(total)
     return sums
 
 
-def _add_moments(sums: Sums, name: str, uses: list[Use]) -> None:
-    """Add the second moments of a block's factors to the sums; none of sides of 1."""
+def _have_new_inputs(uses: list[Use], previous_uses: list[Use]) -> bool:
+    """Return whether uses are of another batch than the last, not by another of its outputs."""
+    pairs = zip(previous_uses[-len(uses) :], uses, strict=False)
+    return all(tensors_of(a)[-1] is not tensors_of(b)[-1] for a, b in pairs)
+
+
+def _add_products(sums: Sums, block: Block, uses: list[Use], is_exact: bool) -> None:
+    """Add a block's Gram matrix, or the second moments of its factors, to the sums."""
+    if is_exact:
+        rows = torch.cat([gradient.flatten(1) for use in uses for gradient in tensors_of(use)])
+        if (block.name, GRAM) not in sums:
+            sums[block.name, GRAM] = rows.new_zeros(block.size, block.size, dtype=torch.float64)
+        add_products(rows, sums[block.name, GRAM], "float32")
+        return
+    if (block.name, SQUARES) not in sums:  # zeros, which `square_sums` replaces
+        tensor = tensors_of(uses[0])[0]
+        sums[block.name, SQUARES] = tensor.new_zeros(block.shape, dtype=torch.float64)
     for side, moments in zip(SIDES, second_moments(uses, LARGEST_SIDE), strict=True):
-        if moments is not None and len(moments) > 1:
-            _add(sums, (name, side), moments)
+        if moments is not None and len(moments) > 1:  # none of sides of 1
+            key = (block.name, side)
+            sums[key] = sums[key].add_(moments) if key in sums else moments
 
 
 def kronecker_bases(
@@ -326,16 +345,6 @@ def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) ->
     return sums
 
 
-def _gram(batches: list[Tensor]) -> Float[Tensor, "size size"]:
-    rows = torch.cat(batches)
-    return (rows.T @ rows).double()
-
-
-def _add(sums: Sums, key: tuple[str, str], term: Tensor) -> None:
-    """Add a term to a sum in place; begin the sum with it, not a copy, where there is none."""
-    sums[key] = sums[key].add_(term) if key in sums else term
-
-
 def _spectral(
     block: Block,
     hessian: Float[Tensor, "size size"],
@@ -347,7 +356,7 @@ def _spectral(
     steps = metric.steps.flatten().to(hessian) if metric is not None else None
     root_steps = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
     hessian.mul_(root_steps[:, None]).mul_(root_steps)
-    damping = _damping(hessian.diagonal(), penalty)
+    damping = damping_of(hessian.diagonal(), penalty)
     if metric is not None:
         hessian.diagonal().add_(metric.decay.flatten().to(hessian))
     values, vectors = torch.linalg.eigh(hessian)
@@ -363,21 +372,18 @@ def _exact(
     penalty: Penalty,
 ) -> BlockBasis:
     """Return the basis L⁻ᵀ, where H + damping = L Lᵀ; overwrites `hessian`."""
-    damping = _damping(hessian.diagonal(), penalty)
+    damping = damping_of(hessian.diagonal(), penalty)
     ones = torch.ones_like(hessian.diagonal())
     if not damping and not hessian.any():
         return BlockBasis(block, None, None, None, hessian.new_zeros(block.shape))
     hessian.diagonal().add_(damping)
-    lower, failed = torch.linalg.cholesky_ex(hessian)
-    if failed:
+    if not invert_root(hessian):
         raise SettingError(
             f"damping must make every block's Hessian positive definite; that of {block.name!r} is "
             f"singular at {penalty.share:g} of its mean eigenvalue. Raise damping; 0.1 is the "
             "default."
         )
-    identity = torch.eye(block.size, dtype=lower.dtype, device=lower.device)
-    whitening = torch.linalg.solve_triangular(lower, identity, upper=False).T
-    return BlockBasis(block, whitening.to(dtype), None, None, ones)
+    return BlockBasis(block, hessian.T.to(dtype), None, None, ones, is_triangular=True)
 
 
 def gradient_coordinates(

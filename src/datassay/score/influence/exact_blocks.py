@@ -1,13 +1,17 @@
 """Which blocks' Hessians are exact, their damping, and the memory that they take."""
 
 from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
 
 from datassay.collect.gradients.blocks import Block
 from datassay.collect.loss import MOST_SUMMED
 from datassay.errors import SettingError
 from datassay.machine import available_memory
-from datassay.score.influence.block_basis import LARGEST_SIDE, Penalty
 
+# Kronecker factors of up to this many rows have their eigenbasis; larger ones stay as they are.
+LARGEST_SIDE = 4096
 # Blocks of up to this many weights are exact, the smallest first, as long as all of them together
 # take no more than so many operations, half a minute or so.
 LARGEST_EXACT = 4096
@@ -18,6 +22,18 @@ MOST_OPERATIONS = 1e12
 FACTORED = 0.1
 EXACT = 1.0
 ENOUGH = 1000
+
+
+class Penalty(NamedTuple):
+    """What is added to a block's eigenvalues: share · their mean + decay."""
+
+    share: float
+    decay: float
+
+
+def damping_of(values: Tensor, penalty: Penalty) -> float:
+    """Return share · mean(values) + decay; values: eigenvalues, or the Hessian's diagonal."""
+    return penalty.share * float(values.mean()) + penalty.decay
 
 
 def auto_damping(n: int, *, is_exact: bool) -> float:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.objective import Objective, is_one_hot
+from datassay.collect.layers import matrix
 from datassay.errors import SettingError
 from datassay.optional import coalesce
 from datassay.score.effects import Attribution, Effects, outcome
@@ -232,12 +233,17 @@ def removal_effects(
     start = 0
     m = len(towards.values)
     samples = coalesce(network.removed, network.train)
+    turned_directions = {} if network.own_loss is None else _turn_back(bases, towards)
     for size, gradients, own_grads in network.both_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64, device=network.device)
         self_effect = effect.new_zeros(size)
+        for name, direction in turned_directions.items():
+            if name in gradients:
+                rows = bases[name].block.shape[0]
+                effect -= (matrix(gradients.pop(name), rows).flatten(1) @ direction.T).double()
         for basis, coords, rows in gradient_coordinates(bases, gradients):
-            matrix, q_rows = towards.by_block[basis.block.name]
-            effect -= _products(coords, rows, matrix, q_rows, basis.block.shape[1]).double()
+            direction, q_rows = towards.by_block[basis.block.name]
+            effect -= _products(coords, rows, direction, q_rows, basis.block.shape[1]).double()
             if own_grads is None:
                 self_effect += _length(basis, coords, rows)
         for basis, coords, rows in gradient_coordinates(bases, own_grads or {}):
@@ -252,6 +258,18 @@ def removal_effects(
         )
         start += size
         network.progress(step, start, network.n)
+
+
+def _turn_back(
+    bases: dict[str, BlockBasis], towards: Directions
+) -> dict[str, Float[Tensor, "m size"]]:
+    """Return queries' directions by the weights, of blocks of which samples use all rows."""
+    # So that only the gradients of self-influence need coordinates.
+    return {
+        name: bases[name].turn_back(direction)
+        for name, (direction, rows) in towards.by_block.items()
+        if rows is None
+    }
 
 
 def _length(basis: BlockBasis, coords: Tensor, rows: Tensor | None) -> Float[Tensor, " b"]:

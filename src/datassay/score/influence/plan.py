@@ -21,8 +21,7 @@ from datassay.plan import EIGEN_WORK, BlockPlan, add_work, seconds_of, time_call
 from datassay.progress import silent
 from datassay.results import column, result
 from datassay.score.effects import LARGEST_MATRIX
-from datassay.score.influence.block_basis import LARGEST_SIDE
-from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule
+from datassay.score.influence.exact_blocks import LARGEST_SIDE, curvature_bytes, exact_rule
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import QUERY_VALUES
 from datassay.score.influence.linearized.choice import QUERIES, SHARES, choice_samples
@@ -223,15 +222,15 @@ def _with_choice(
     k = network.n_outputs or 1
     blocks = network.per_sample.blocks
     is_exact = exact_rule(curvature, n, blocks)
-    n_curvature_passes = 1 if all(is_exact(block) for block in blocks) else 2
+    n_curvature_passes = 0 if all(is_exact(block) for block in blocks) else 2
     n_tried = 2 * len(SHARES)  # dampings, each with two temperatures
-    work = [
-        _count_operations(
-            block, pilot, is_exact(block), n, n_tried * (n + QUERIES), n_tried * n * QUERIES
-        )
-        for block in blocks
-        if block.name in pilot.uses
-    ]
+    work = []
+    for block in blocks:
+        if is_exact(block):
+            work.append(_choice_operations(block.size, n, n * pilot.n_vectors))
+        elif block.name in pilot.uses:
+            n_other = n_tried * (n + QUERIES)
+            work.append(_count_operations(block, pilot, False, n, n_other, n_tried * n * QUERIES))
     jacobian_values = n * k * sum(block.size for block in blocks)
     vectors = k + n_curvature_passes * pilot.n_vectors  # gradients a sample
     seconds = training_seconds + seconds_of(add_work(*work))
@@ -243,6 +242,15 @@ def _with_choice(
         peak_bytes=max(plan.peak_bytes, 2.0 * itemsize * jacobian_values),
         seconds=plan.seconds + seconds,
     )
+
+
+def _choice_operations(size: int, n: int, n_roots: int) -> dict[str, float]:
+    """Return operations of the choice by an exact block, with roots of its Hessian by n samples."""
+    side = min(size, n_roots)
+    n_gradients = 2 * n + QUERIES  # losses of two temperatures
+    products = 2.0 * side * (side * max(size, n_roots) + n_gradients * size)
+    solutions = len(SHARES) * (side**3 / 3 + 2.0 * side * QUERIES * (side + 2 * n))
+    return {"float32": products, "float64": solutions}
 
 
 def _count_operations(

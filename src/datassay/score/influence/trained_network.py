@@ -29,12 +29,16 @@ from datassay.collect.gradients.reading import batches
 from datassay.collect.gradients.recording import Gradients
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.collect.jacobian.per_sample import typed_copy
+from datassay.collect.loss import MOST_SUMMED
 from datassay.data.samples import SampleSet
 from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 
 # Values that the factors of one pass may hold, and samples at most.
-PASS_VALUES = 2**22
+PASS_VALUES = 2**23
+# Gradients by the outputs that tell the curvature well enough, of all samples and of each.
+VECTORS = 3000
+FEWEST_VECTORS = 3
 LARGEST_PASS = 256
 # Samples whose targets decide between labels and values, where the first could be either.
 TARGETS_SEEN = 1024
@@ -61,6 +65,9 @@ class TrainedNetwork:
         n_outputs: k, of classes; None where outputs are values, or the loss is the user's own.
         has_several: whether a sample has several targets, so that "output" names none of them.
         own_loss: loss whose gradients `self_influence` is of; None: `loss`.
+        compared: samples whose gradients a whole pass compared with autograd's, which later passes
+            do not repeat.
+        vectors: gradients by the outputs of a sample that tell the curvature well enough.
     """
 
     model: nn.Module
@@ -76,6 +83,8 @@ class TrainedNetwork:
     n_outputs: int | None = None
     has_several: bool = False
     own_loss: Objective | None = None
+    compared: Batches | None = None
+    vectors: int = MOST_SUMMED
 
     @property
     def dtype(self) -> torch.dtype:
@@ -89,9 +98,12 @@ class TrainedNetwork:
 
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Yield each batch's number of samples to remove, and the gradients of their losses."""
-        for ids, batch in coalesce(self.removed, self.train):
+        samples = coalesce(self.removed, self.train)
+        is_known = self.compared is samples
+        for ids, batch in samples:
             check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
-            gradients = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
+            batch = to_model(batch, self.model)
+            gradients = self.per_sample.gradients(self.loss.losses, batch, is_known=is_known)
             yield len(ids), next(gradients)
 
     def both_gradients(self) -> Iterator[tuple[int, Gradients, Gradients | None]]:
@@ -105,12 +117,14 @@ class TrainedNetwork:
             f, y = self.loss.align(outputs_of(model, data), self.loss.targets(data))
             return torch.stack([a.of_outputs(f, y).sum(1) * weights_of(data, f) for a in losses], 1)
 
-        for ids, batch in coalesce(self.removed, self.train):
+        samples = coalesce(self.removed, self.train)
+        for ids, batch in samples:
             check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             gradients, own_grads = self.per_sample.gradients(
                 values,
                 to_model(batch, self.model),
                 lambda v: torch.eye(2, device=v.device)[:, None].expand(2, len(v), 2),
+                is_known=self.compared is samples,
             )
             yield len(ids), gradients, own_grads
 
@@ -119,6 +133,7 @@ class TrainedNetwork:
         # H is the loss's Gauss–Newton Hessian. Where it is drawn (many outputs), that holds in the
         # mean; each pass draws the same.
         generator = torch.Generator().manual_seed(seed)
+        is_known = self.compared is self.train
         done = 0
         for ids, batch in self.train:
             if self.loss.kind.compares != "own":
@@ -129,7 +144,10 @@ class TrainedNetwork:
             if self.loss.kind.compares == "own":
                 root = drawn.sqrt()
                 yield from self.per_sample.gradients(
-                    self.loss.losses, batch, lambda v, root=root: [root.to(v)]
+                    self.loss.losses,
+                    batch,
+                    lambda v, root=root: [root.to(v)],
+                    is_known=is_known,
                 )
             else:
                 targets: list[Tensor] = []  # aligned ones, that `values` hands to `vectors`
@@ -144,10 +162,14 @@ class TrainedNetwork:
                 def vectors(
                     f: Tensor, targets: list[Tensor] = targets, scale: Tensor = scale
                 ) -> list[Tensor]:
-                    return [v * scale for v in self.loss.roots(f, targets[0], generator)]
+                    return [
+                        v * scale for v in self.loss.roots(f, targets[0], generator, self.vectors)
+                    ]
 
-                yield from self.per_sample.gradients(values, batch, vectors)
+                yield from self.per_sample.gradients(values, batch, vectors, is_known=is_known)
             self.progress(step, min(done, self.n), self.n)
+        if not self.train.is_streamed:
+            self.compared = self.train
 
 
 def trained_network(
@@ -199,6 +221,7 @@ def trained_network(
         copied, per_sample, samples, training_loss, n, progress, per_sample.warnings,
         pass_size=pass_size, takes_integers=as_integers, n_outputs=k,
         has_several=_has_several(training_loss, copied, example),
+        vectors=max(FEWEST_VECTORS, -(-VECTORS // n)),
     )  # fmt: skip
 
 

@@ -102,8 +102,8 @@ def gram(
     total = engine.sum(
         _panel_products, shared, all_panels, lambda panel: progress(step, panel.stop, n)
     )
-    lower_half = total.triu(1).T
-    return total.triu_().add_(lower_half)
+    complete_lower(total)
+    return total
 
 
 def _panel_products(
@@ -124,14 +124,25 @@ def add_products(
     rows: Float[Tensor, "panel p"], total: Float[Tensor, "p p"], products: Products = "float64"
 ) -> None:
     """Add rowsᵀ rows to the upper half of `total`, in place; its lower half stays incomplete."""
-    for start in range(0, rows.shape[1], SYMMETRIC_ROWS):
-        stop = start + SYMMETRIC_ROWS
-        block = rows[:, start:stop].T
-        trailing = rows[:, start:]
+    for block in symmetric_panels(total):
+        block_rows = rows[:, block].T
+        trailing = rows[:, block.start :]
         if rows.dtype == total.dtype:
-            total[start:stop, start:].addmm_(block, trailing)
+            total[block, block.start :].addmm_(block_rows, trailing)
         else:
-            total[start:stop, start:] += product(block, trailing, products)
+            total[block, block.start :] += product(block_rows, trailing, products)
+
+
+def symmetric_panels(matrix: Float[Tensor, "p p"]) -> list[slice]:
+    """Return slices of SYMMETRIC_ROWS rows that cover a matrix."""
+    p = len(matrix)
+    return [slice(start, min(start + SYMMETRIC_ROWS, p)) for start in range(0, p, SYMMETRIC_ROWS)]
+
+
+def complete_lower(total: Float[Tensor, "p p"]) -> None:
+    """Copy the upper half of a symmetric matrix to the lower one, in place."""
+    for block in symmetric_panels(total):
+        total[block.stop :, block] = total[block, block.stop :].T
 
 
 def transposed_product(
@@ -151,10 +162,44 @@ def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
     """Return twice a symmetric matrix, but its diagonal blocks once."""
     # Sums over its upper blocks then equal sums over all blocks of the matrix.
     doubled = 2 * matrix
-    for start in range(0, len(matrix), SYMMETRIC_ROWS):
-        block = slice(start, start + SYMMETRIC_ROWS)
+    for block in symmetric_panels(matrix):
         doubled[block, block] /= 2
     return doubled
+
+
+def times_upper(rows: Float[Tensor, "b p"], matrix: Float[Tensor, "p p"]) -> Float[Tensor, "b p"]:
+    """Return rows times a matrix that is 0 below its diagonal, of half the operations."""
+    results = torch.empty_like(rows)
+    for block in symmetric_panels(matrix):
+        results[:, block] = rows[:, : block.stop] @ matrix[: block.stop, block]
+    return results
+
+
+def invert_root(matrix: Float[Tensor, "p p"]) -> bool:
+    """Replace a symmetric matrix L Lᵀ by L⁻¹; return False where it is not positive definite."""
+    # In place, panel by panel of columns: nothing of its size is held besides.
+    panels = symmetric_panels(matrix)
+    failures = torch.zeros((), dtype=torch.int32, device=matrix.device)
+    for panel in panels:  # to L
+        l_rows = matrix[:, : panel.start]
+        lower_rows = slice(panel.stop, None)
+        matrix[panel.start :, panel] -= l_rows[panel.start :] @ l_rows[panel].T
+        corner, failed = torch.linalg.cholesky_ex(matrix[panel, panel])
+        failures += failed
+        matrix[panel, panel] = corner
+        matrix[lower_rows, panel] = torch.linalg.solve_triangular(
+            corner.T, matrix[lower_rows, panel], upper=True, left=False
+        )
+        matrix[panel, lower_rows] = 0
+    for panel in reversed(panels):
+        lower_rows = slice(panel.stop, None)
+        identity = torch.eye(panel.stop - panel.start).to(matrix)
+        corner = torch.linalg.solve_triangular(matrix[panel, panel], identity, upper=False)
+        matrix[lower_rows, panel] = (
+            -(matrix[lower_rows, lower_rows] @ matrix[lower_rows, panel]) @ corner
+        )
+        matrix[panel, panel] = corner
+    return not bool(failures)
 
 
 class SquaredLength:
@@ -169,9 +214,9 @@ class SquaredLength:
         """Return wᵀ G w summed over columns, at least 0; p² operations per column."""
         flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products, self._device)  # [g c, p]
         total = flat.new_zeros(len(flat))
-        for start in range(0, flat.shape[1], SYMMETRIC_ROWS):
-            block = slice(start, start + SYMMETRIC_ROWS)
-            products = product(flat[:, start:], self._matrix[block, start:].T, self._products)
+        for block in symmetric_panels(self._matrix):
+            columns = slice(block.start, None)
+            products = product(flat[:, columns], self._matrix[block, columns].T, self._products)
             total += products.mul_(flat[:, block]).sum(1)
         return total.cpu().reshape(w.shape[1:]).sum(1).double().clamp_min(0)
 

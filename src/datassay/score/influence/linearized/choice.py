@@ -4,7 +4,7 @@ Trained on halves of the samples, it tells which setting predicts best what beco
 of the other half.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,17 +13,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
+from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.recording import Gradients
+from datassay.collect.loss import MOST_SUMMED
 from datassay.optional import drop_none
 from datassay.score.effects import outcome
 from datassay.score.influence.block_basis import (
     BlockBasis,
     first_sums,
-    fit_bases,
     kronecker_bases,
     square_sums,
 )
-from datassay.score.influence.exact_blocks import exact_rule, penalties
+from datassay.score.influence.exact_blocks import Penalty, damping_of, exact_rule
 from datassay.score.influence.linearized.training import (
     Runs,
     linearize,
@@ -87,11 +88,20 @@ def choose(
     margin_slopes = torch.autograd.grad(margin(leaf).sum(), leaf)[0].to(f)
     q_gradients = torch.einsum("qk,qkp->qp", margin_slopes[:QUERIES], jacobian[:QUERIES])
     is_absent = (~is_in_half & has_target)[:, :QUERIES]
+    losses = drop_none(network.loss, network.own_loss)
+    slopes = torch.cat([output_slopes(loss, f, y) for loss in losses])
+    gradients = torch.einsum("ank,nkp->anp", slopes.view(-1, *f.shape), jacobian).flatten(0, 1)
+    generator = torch.Generator().manual_seed(seed)
+    vectors = torch.cat([*network.loss.roots(f[:, None], y[:, None], generator)], 1)  # [n, r, k]
+    roots = torch.einsum("nrk,nkp->nrp", vectors, jacobian).flatten(0, 1)
+    is_exact = exact_rule(curvature, n, subsample.per_sample.blocks)
+    penalties = [Penalty(share * network.n / n, float(weight_decay)) for share in SHARES]
+    products = _damped_products(subsample, roots, is_exact, penalties, gradients, q_gradients, seed)
     choices = []
-    for share, bases in _fit_shares(subsample, network.n / n, curvature, weight_decay, seed):
-        for loss in drop_none(network.loss, network.own_loss):
-            gradients = torch.einsum("nk,nkp->np", output_slopes(loss, f, y), jacobian)
-            effects = -_products(subsample, bases, gradients, q_gradients)
+    for share, by_loss in zip(
+        SHARES, products.view(len(SHARES), -1, n, len(q_gradients)), strict=True
+    ):
+        for loss, effects in zip(losses, -by_loss, strict=True):
             predicted = is_in_half.to(effects) @ effects
             correlation = _mean_correlation(predicted, half_margins, is_absent)
             choices.append(Choice(share, loss.temperature, correlation))
@@ -145,53 +155,107 @@ def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
         f, y = loss.align(outputs_of(network.model, batch), loss.targets(batch))
     if f.shape[1] != 1 or y.is_floating_point():  # several places, or probabilities
         return None
-    return replace(network, train=subset, n=n, removed=None)
+    return replace(network, train=subset, n=n, removed=None, vectors=MOST_SUMMED)
 
 
-def _fit_shares(
-    network: TrainedNetwork, factor: float, curvature: str, weight_decay: float, seed: int
-) -> Iterator[tuple[float, dict[str, BlockBasis]]]:
-    """Yield each share of SHARES, and the blocks' bases with the damping share · factor."""
-    blocks = network.per_sample.blocks
-    is_exact = exact_rule(curvature, network.n, blocks)
-
-    def roots() -> Iterator[Gradients]:
-        return network.roots(seed, "choose damping")
-
-    sums = first_sums(blocks, roots(), {block.name for block in blocks if is_exact(block)})
-    bases = kronecker_bases(blocks, sums, network.dtype)
-    if bases:
-        sums |= square_sums(bases, roots())
-    for share in SHARES:
-        damped_bases = fit_bases(
-            blocks,
-            {name: replace(basis) for name, basis in bases.items()},
-            {key: total.clone() for key, total in sums.items()},
-            network.n,
-            penalties(blocks, network.n, is_exact, share * factor, weight_decay),
-            is_spectral=False,
-            dtype=network.dtype,
-        )
-        yield share, damped_bases
-
-
-def _products(
+def _damped_products(
     network: TrainedNetwork,
-    bases: dict[str, BlockBasis],
-    samples: Float[Tensor, "n p"],
+    roots: Float[Tensor, "r p"],
+    is_exact: Callable[[Block], bool],
+    penalties: list[Penalty],
+    gradients: Float[Tensor, "a p"],
     queries: Float[Tensor, "q p"],
-) -> Float[Tensor, "n q"]:
-    """Return samplesᵀ P queries of gradients, P the inverse of the damped Hessian by blocks."""
-    total = samples.new_zeros(len(samples), len(queries), dtype=torch.float64)
+    seed: int,
+) -> Float[Tensor, "penalties a q"]:
+    """Return gradientsᵀ P queries for each penalty, P the inverse of the damped Hessian by blocks.
+
+    Roots R are those of exact blocks, RᵀR = n H. Cost: of these, with s the smaller and l the
+    larger of r and size, 2 s² l operations and s³ / 3 a penalty. Others take two passes over the
+    network's samples.
+    """
+    blocks = network.per_sample.blocks
+    bases = _factored_bases(network, {b.name: b for b in blocks if not is_exact(b)}, seed)
+    shape = len(penalties), len(gradients), len(queries)
+    total = gradients.new_zeros(shape, dtype=torch.float64)
     start = 0
-    for block in network.per_sample.blocks:
+    for block in blocks:
         columns = slice(start, start + block.size)
         start += block.size
-        if block.name in bases:
-            basis = bases[block.name]
-            directions = basis.to_basis(queries[:, columns]) * basis.inverse().to(queries)
-            total += (basis.to_basis(samples[:, columns]) @ directions.T).double()
+        factors = gradients[:, columns], queries[:, columns]
+        if is_exact(block):
+            total += _exact_products(roots[:, columns], network.n, penalties, *factors)
+        elif block.name in bases:
+            total += _factored_products(bases[block.name], penalties, *factors)
     return total
+
+
+def _factored_bases(
+    network: TrainedNetwork, blocks: dict[str, Block], seed: int
+) -> dict[str, BlockBasis]:
+    """Return Kronecker bases of some blocks, by name, with the eigenvalues of the mean loss."""
+    if not blocks:
+        return {}
+
+    def roots() -> Iterator[Gradients]:
+        for gradients in network.roots(seed, "choose damping"):
+            yield {name: uses for name, uses in gradients.items() if name in blocks}
+
+    some_blocks = list(blocks.values())
+    bases = kronecker_bases(some_blocks, first_sums(some_blocks, roots(), set()), network.dtype)
+    for (name, _), squares in square_sums(bases, roots()).items():
+        bases[name].eigenvalues = squares / network.n
+    return bases
+
+
+def _exact_products(
+    roots: Float[Tensor, "r size"],
+    n: int,
+    penalties: list[Penalty],
+    gradients: Float[Tensor, "a size"],
+    queries: Float[Tensor, "q size"],
+) -> Float[Tensor, "penalties a q"]:
+    """Return gradientsᵀ (RᵀR / n + damping)⁻¹ queries, by Woodbury's identity where r < size."""
+    mean_eigenvalue = float(roots.double().square().sum()) / (n * roots.shape[1])
+    dampings = [p.share * mean_eigenvalue + p.decay for p in penalties]
+    is_wide = len(roots) < roots.shape[1]
+    if is_wide:
+        hessian = (roots @ roots.T).double() / n
+        inner_gradients = (gradients @ roots.T).double() / n
+        inner_queries = (roots @ queries.T).double()
+    else:
+        hessian = (roots.T @ roots).double() / n
+        inner_gradients = gradients.double()
+        inner_queries = queries.T.double()
+    raw_products = (gradients @ queries.T).double()
+    products = []
+    for damping in dampings:
+        if not damping:  # no curvature, no decay: the block is left out
+            products.append(torch.zeros_like(raw_products))
+            continue
+        damped_hessian = hessian + damping * torch.eye(len(hessian)).to(hessian)
+        product = inner_gradients @ torch.cholesky_solve(
+            inner_queries, torch.linalg.cholesky(damped_hessian)
+        )
+        products.append((raw_products - product) / damping if is_wide else product)
+    return torch.stack(products)
+
+
+def _factored_products(
+    basis: BlockBasis,
+    penalties: list[Penalty],
+    gradients: Float[Tensor, "a size"],
+    queries: Float[Tensor, "q size"],
+) -> Float[Tensor, "penalties a q"]:
+    """Return gradientsᵀ P queries by a Kronecker basis."""
+    rotated_gradients = basis.to_basis(gradients)
+    rotated_queries = basis.to_basis(queries)
+    products = []
+    for penalty in penalties:
+        damped_basis = replace(basis, damping=damping_of(basis.eigenvalues, penalty))
+        products.append(
+            rotated_gradients @ (rotated_queries * damped_basis.inverse().to(queries)).T
+        )
+    return torch.stack(products).double()
 
 
 def _mean_correlation(
