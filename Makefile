@@ -13,8 +13,9 @@ OUT ?= report
 PACKAGE := pyproject.toml README.md $(shell find src -type f -name '*.py')
 # The order of the tests, renewed with every larger change: no test may hang on what another left.
 SEED ?= 9157
-# Two files of tests at a time, each on one thread: half the time of one after the other.
-TEST = -m pytest -n 2 --dist loadfile --randomly-seed=$(SEED)
+# Two files of tests at a time, each on one thread: half the time of one after the other. The longest
+# test, alone in its file, comes first (tests/conftest.py), not last as xdist would have it.
+TEST = -m pytest -n 2 --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED)
 # Oldest versions meet neither a browser nor the large data sets, which test the same code again, nor
 # commands and pages, which call no library that the others do not.
 # scikit-learn 1.5 deals groups over folds by other draws than the figures that are kept.

@@ -42,6 +42,12 @@ def pytest_runtest_setup():
     typecheck.next_test()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Put the longest test first: whichever process has it, the other has the rest meanwhile."""
+    items.sort(key=lambda item: item.path.name != "test_devices.py")
+
+
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()  # modules and tests stay: they need not be looked through each time

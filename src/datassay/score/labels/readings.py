@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from datassay.ranks import mean_ranks
 from datassay.results import result
 from datassay.score.labels.likelihood import (
     MOST_INTERCEPTS,
@@ -163,8 +162,12 @@ def find_unpredicted_classes(
         is_own = labels == c
         n_own = int(is_own.sum())
         if n_own < MOST_UNPREDICTED and n_own < n:
-            ranks = torch.from_numpy(mean_ranks(log_p[:, c].numpy()))
-            excess = float(ranks[is_own].sum()) - n_own * (n + 1) / 2
+            log_p_of_others = log_p[~is_own, c].sort().values
+            n_below = torch.searchsorted(log_p_of_others, log_p[is_own, c])
+            n_up_to = torch.searchsorted(
+                log_p_of_others, log_p[is_own, c], right=True
+            )  # ties count half
+            excess = float((n_below + n_up_to).sum()) / 2 - n_own * (n - n_own) / 2
             error = sqrt(n_own * (n - n_own) * (n + 1) / 12)
             is_unpredicted[c] = excess < ABOVE * error
     return is_unpredicted
