@@ -17,6 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from datassay.collect.convolution import Convolution, append_ones
+
 
 def parameter_name(module: str, parameter: str) -> str:
     """Return the name of a layer's parameter in the whole model."""
@@ -71,7 +73,15 @@ class Factors:
 
     # [b, places]: lhs_t is 1 in this row (a token id) and 0 elsewhere.
     lhs: Float[Tensor, "b places rows"] | Int[Tensor, "b places"]
-    rhs: Float[Tensor, "b places columns"]
+    source: Tensor  # rhs, or the input [b, channels, ...] of `convolution`
+    convolution: Convolution | None = None
+
+    @property
+    def rhs(self) -> Float[Tensor, "b places columns"]:
+        """Other side, beside `lhs`."""
+        if self.convolution is None:
+            return self.source
+        return self.convolution.patches(self.source)
 
     @property
     def is_sparse(self) -> bool:
@@ -86,7 +96,7 @@ Use = Factors | Float[Tensor, "_ _ _"]
 def tensors_of(use: Use) -> list[Tensor]:
     """Return the tensors that a use consists of."""
     if isinstance(use, Factors):
-        return [use.lhs, use.rhs]
+        return [use.lhs, use.source]
     return [use]
 
 
@@ -101,7 +111,7 @@ def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
 def unfold(use: Use, size: int) -> Use:
     """Return a use whose first axis counts `size` samples, not their parts, such as frames."""
     if isinstance(use, Factors):
-        if len(use.rhs) == size:
+        if len(use.lhs) == size:
             return use
         lhs, rhs = (t.unflatten(0, (size, -1)).flatten(1, 2) for t in (use.lhs, use.rhs))
         return Factors(lhs, rhs)
@@ -118,6 +128,10 @@ def weighted_sum(
     for use in uses:
         if not isinstance(use, Factors):
             total = total + torch.tensordot(weights.to(use), use, 1)
+            continue
+        if use.convolution is not None:
+            weighted_rows = use.lhs * weights.to(use.lhs)[:, None, None]
+            total = total + use.convolution.gradients(use.source, weighted_rows, 1)[0]
             continue
         weighted_columns = (use.rhs * weights.to(use.rhs)[:, None, None]).flatten(0, 1)
         if use.is_sparse:
@@ -181,8 +195,10 @@ def rotate(
 ) -> Use:
     """Return a use whose gradients are row_basisᵀ G column_basis of its G; None: the identity."""
     # Factors stay factors where this costs fewer operations. Sparse ones ignore the row basis.
+    if row_basis is None and column_basis is None:
+        return use
     if isinstance(use, Factors):
-        n_places = use.rhs.shape[1]
+        n_places = use.lhs.shape[1]
         n_rows = 0 if row_basis is None else len(row_basis)
         n_columns = 0 if column_basis is None else len(column_basis)
         factor_work = n_places * (n_rows**2 + n_columns**2)
@@ -202,6 +218,8 @@ def _to_matrix(use: Use, rows: int) -> Float[Tensor, "b rows columns"]:
     """Return each sample's gradient of one use, summed over its places."""
     if not isinstance(use, Factors):
         return use
+    if use.convolution is not None and rows <= use.lhs.shape[1]:  # else patches are smaller
+        return use.convolution.gradients(use.source, use.lhs, len(use.lhs))
     if not use.is_sparse:
         if use.lhs.shape[1] == 1:  # one position: an outer product, which needs no summing
             return use.lhs[:, 0, :, None] * use.rhs[:, 0, None, :]
@@ -220,7 +238,9 @@ def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor
     # G. None stands for a side longer than `largest`, and for the rows of sparse factors.
     sides: list[Tensor | None] = [None, None]
     is_sparse = any(isinstance(use, Factors) and use.is_sparse for use in uses)
-    pairs = [(u.lhs, u.rhs) if isinstance(u, Factors) else (u.mT, u) for u in uses]
+    sources = {id(use.source): use for use in uses if isinstance(use, Factors)}
+    formed = {key: use.rhs for key, use in sources.items()}  # patches once
+    pairs = [(u.lhs, formed[id(u.source)]) if isinstance(u, Factors) else (u.mT, u) for u in uses]
     for side, parts in enumerate(zip(*pairs, strict=True)):
         if not (side == 0 and is_sparse) and parts[0].shape[-1] <= largest:
             counts = Counter(map(id, parts))  # several outputs' gradients have the same inputs
@@ -259,68 +279,32 @@ def _by_sample(values: Tensor, b: int) -> Tensor:
     return values.reshape(b, -1, values.shape[-1])
 
 
-def _append_ones(inputs: Tensor, trains_bias: bool) -> Tensor:
-    """Return the inputs, with a last 1 as the input of a bias that trains."""
-    if trains_bias:
-        return functional.pad(inputs, (0, 1), value=1.0)
-    return inputs
-
-
 def _dense(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
     """Return the map to factors: output gradients by rows, inputs by columns."""
-    inputs = _append_ones(_by_sample(x, b), trains_bias)
+    inputs = append_ones(_by_sample(x, b), trains_bias)
     return lambda gradient: Factors(_by_sample(gradient, b), inputs)
 
 
 def _transposed_dense(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
     """Return the map to factors of a weight [n_in, n_out], whose bias is one more row."""
-    inputs = _append_ones(_by_sample(x, b), trains_bias)
+    inputs = append_ones(_by_sample(x, b), trains_bias)
     return lambda gradient: Factors(inputs, _by_sample(gradient, b))
 
 
 def _convolution(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
     """Return the map to factors, patches being a dense layer's inputs; to gradients with groups."""
     assert isinstance(layer, nn.Conv2d | nn.Conv1d)
-    windows = patches(layer, x)  # [b, channels · kernel, places]
-    b = len(windows)  # frames, where a sample is several
-    if layer.groups == 1:
-        inputs = _append_ones(windows.mT, trains_bias)
-        return lambda gradient: Factors(gradient.reshape(b, gradient.shape[1], -1).mT, inputs)
-    by_group = windows.reshape(b, layer.groups, -1, windows.shape[-1])
+    if x.ndim != layer.weight.ndim:
+        raise ValueError("a convolution's input must have a first axis of samples")
 
-    def to_gradients(gradient: Tensor) -> Use:
-        gradient = gradient.reshape(b, gradient.shape[1], -1)
-        products = gradient.reshape(b, layer.groups, -1, gradient.shape[-1]) @ by_group.mT
-        result = products.flatten(1, 2)
-        if trains_bias:
-            return torch.cat([result, gradient.sum(2)[..., None]], 2)
-        return result
+    def to_use(gradient: Tensor) -> Use:
+        convolution = Convolution(layer, trains_bias, gradient.shape[2:])
+        by_place = gradient.flatten(2).mT
+        if layer.groups == 1:
+            return Factors(by_place, x, convolution)
+        return convolution.gradients(x, by_place, len(x))
 
-    return to_gradients
-
-
-def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size places"]:
-    """Return what a convolution's kernel sees at each place; size = channels · kernel entries."""
-    padding: Sequence[int] = ()
-    if isinstance(layer.padding, str):  # "same" or "valid"
-        lost = [d * (k - 1) for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
-        if layer.padding == "valid":
-            lost = [0] * len(lost)
-        padding = [size // 2 for size in lost]
-        # An odd size is padded by one more at the end. pad() takes the last axis first.
-        x = functional.pad(x, [v for size in reversed(lost) for v in (0, size % 2)])
-    else:
-        padding = cast("tuple", layer.padding)
-    if layer.padding_mode != "zeros":
-        widths = [v for size in reversed(padding) for v in (size, size)]
-        x = functional.pad(x, widths, layer.padding_mode)
-        padding = [0] * len(padding)
-    sizes = [layer.kernel_size, layer.dilation, padding, layer.stride]
-    if isinstance(layer, nn.Conv1d):  # unfold knows two axes: a height of 1 is put before
-        x = x[:, :, None]
-        of_height = (1, 1, 0, 1)  # kernel, dilation, padding and stride
-        sizes = [(height, *size) for height, size in zip(of_height, sizes, strict=True)]
-    return functional.unfold(x, *map(tuple, sizes))
+    return to_use
 
 
 def _embedding(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:

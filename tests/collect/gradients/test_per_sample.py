@@ -285,6 +285,45 @@ def test_a_use_of_weights_that_the_first_samples_do_not_show_is_refused():
         check(SecondUse(), batch, 4)
 
 
+class Sorted(Jagged):
+    """The first layer gets samples in the order of their first number."""
+
+    def forward(self, x):
+        order = x[:, 0].argsort()
+        return self.head(torch.tanh(self.words(x[order]))[order.argsort()])
+
+
+def test_batches_whose_graph_was_compared_are_not_compared_again():
+    x, y = pairs(6)
+    engine = check(nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), (x, y), N)
+    batch, calls = (-x.double(), y), []
+    values = objective("cross_entropy", engine.model, batch).losses
+    engine.model.register_forward_hook(lambda *_: calls.append(1))
+    list(engine.gradients(values, batch))
+    assert len(calls) == 1
+
+
+def test_samples_that_only_a_later_batch_moves_are_told_apart():
+    x, y = pairs(3)
+    x = x[x[:, 0].argsort()].double()
+    engine = check(Sorted(), (x, y), N)
+    batch = (-x, y)
+    values = objective("cross_entropy", engine.model, batch).losses
+    ours = by_parameter(engine.model, engine.blocks, next(engine.gradients(values, batch)))
+    for name, theirs in by_autograd(engine.model, batch, values, N, list(ours)).items():
+        torch.testing.assert_close(ours[name], theirs)
+
+
+def test_a_second_use_of_weights_that_a_mask_hid_at_first_is_refused():
+    batch = lengths(6, 6, 6, 6)
+    engine = check(SecondUse(), batch, 4)
+    batch[0][3, 0, 0] = 1.0
+    batch = (batch[0].double(), batch[1])
+    values = objective("cross_entropy", engine.model, batch).losses
+    with pytest.raises(ModelError, match="gradients by head are not autograd's: the network uses"):
+        list(engine.gradients(values, batch))
+
+
 class Frames(nn.Module):
     """A convolution sees the two frames of all samples in one axis."""
 

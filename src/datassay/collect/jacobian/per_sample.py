@@ -19,6 +19,7 @@ from jaxtyping import Float, Num
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, vmap
 
+from datassay.collect.convolution import patches
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
 from datassay.collect.jacobian.suitable import (
     copy_network,
@@ -28,7 +29,7 @@ from datassay.collect.jacobian.suitable import (
     plain_attention,
     unwrap,
 )
-from datassay.collect.layers import Layers, parameter_name, patches
+from datassay.collect.layers import Layers, parameter_name
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
 

@@ -95,7 +95,7 @@ class BlockBasis:
         """Return the squared coordinates summed over samples, in float64, and the rows of p."""
         use = uses[0]
         if len(uses) == 1 and isinstance(use, Factors) and not use.is_sparse:
-            if use.rhs.shape[1] == 1:  # one outer product a sample: so are its squares
+            if use.lhs.shape[1] == 1:  # one outer product a sample: so are its squares
                 rotated = rotate(use, self.row_basis, self.column_basis)
                 if isinstance(rotated, Factors):
                     squares = rotated.lhs[:, 0].square().T @ rotated.rhs[:, 0].square()
@@ -113,7 +113,7 @@ class BlockBasis:
         if rows is not None:
             total = total[rows.to(total.device)]
         total = total.flatten()
-        return torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
+        return torch.where(total > 0, total.reciprocal(), 0.0)
 
     def to_basis(self, gradients: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
         """Transform from the weights' own axes to coordinates, flat."""
@@ -267,7 +267,7 @@ def first_sums(blocks: list[Block], gradients: Iterable[Gradients], exact_names:
                 if n_waiting[name] >= PLACES:
                     _add_products(sums, by_name[name], waiting.pop(name), name in exact_names)
                     n_waiting[name] = 0
-                n_waiting[name] += sum(tensors_of(u)[-1].shape[:2].numel() for u in waiting_uses)
+                n_waiting[name] += sum(tensors_of(u)[0].shape[:2].numel() for u in waiting_uses)
             waiting.setdefault(name, []).extend(waiting_uses)
     for name, uses in waiting.items():
         _add_products(sums, by_name[name], uses, name in exact_names)

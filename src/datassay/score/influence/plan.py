@@ -283,7 +283,7 @@ def _count_uses(
             by_matrix = 2.0 * rows * columns * (n_left + n_right)
             yield 0.0, by_matrix, by_matrix
             continue
-        positions = use.rhs.shape[1]
+        positions = use.lhs.shape[1]
         if use.is_sparse:
             n_left = 0
         form = positions * columns * (1.0 if use.is_sparse else 2.0 * rows)
