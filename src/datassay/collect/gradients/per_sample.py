@@ -254,9 +254,9 @@ class PerSample:
                 unsuitable += error.block.parameters
         gradients |= self._direct_gradients(values, probe, weight)
         uses = [use for block_uses in gradients.values() for use in block_uses]
-        # Norms and activations between convolutions hold about as much again.
+        # Norms and activations between convolutions hold about twice as much again.
         n_values = sum(
-            t.numel() * (2 if isinstance(use, Factors) and use.convolution else 1)
+            t.numel() * (3 if isinstance(use, Factors) and use.convolution else 1)
             for use in uses
             for t in tensors_of(use)
         )
