@@ -293,16 +293,6 @@ class Sorted(Jagged):
         return self.head(torch.tanh(self.words(x[order]))[order.argsort()])
 
 
-def test_batches_whose_graph_was_compared_are_not_compared_again():
-    x, y = pairs(6)
-    engine = check(nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), (x, y), N)
-    batch, calls = (-x.double(), y), []
-    values = objective("cross_entropy", engine.model, batch).losses
-    engine.model.register_forward_hook(lambda *_: calls.append(1))
-    list(engine.gradients(values, batch))
-    assert len(calls) == 1
-
-
 def test_samples_that_only_a_later_batch_moves_are_told_apart():
     x, y = pairs(3)
     x = x[x[:, 0].argsort()].double()

@@ -64,7 +64,6 @@ class PerSample:
         self.blocks = blocks_of(model, parameters)
         self._can_vectorise = True  # direct tensors, by torch.func
         self._flat: set[str] = set()  # tensors whose gradients are rounding
-        self._compared: set[tuple] = set()  # forms of batches whose gradients are autograd's
         self._is_alone = False  # samples are differentiated one at a time
         self._apart = APART  # share by which gradients may differ from autograd's
         self._check_independence(probe, coalesce(separable, values))
@@ -88,14 +87,13 @@ class PerSample:
         """Yield for each cotangent the gradients, by sample, of the sum of cotangent · value."""
         # Gradients are uses by block; their `matrix` is [b, rows, columns]. A cotangent costs a
         # backward pass, and two more if tensors are direct; comparing with autograd, two a batch.
-        # A batch is known, and not compared, where its graph was (`Recording.form`) or if
-        # `is_known`: it was in an earlier pass.
+        # is_known: the batch was compared in an earlier pass, which is enough.
         is_single = batch_size(batch) == 1
         if self._is_alone and not is_single:
             yield from self._one_at_a_time(values, batch, cotangents)
             return
         try:
-            weights, recorded, form = self._differentiate(values, batch, cotangents)
+            weights, recorded = self._differentiate(values, batch, cotangents)
         except UnfitError as error:
             if is_single:
                 raise
@@ -104,27 +102,20 @@ class PerSample:
         for index, (weight, gradients) in enumerate(zip(weights, recorded, strict=True)):
             gradients |= self._direct_gradients(values, batch, weight)
             culprit = None
-            if index == 0 and not is_single and not is_known and form not in self._compared:
+            if index == 0 and not is_single and not is_known:
                 culprit = self._find_culprit(values, batch, weight, gradients)
             if culprit is not None:
                 yield from self._one_at_a_time(values, batch, lambda _: weights, culprit[0])
                 return
-            if form is not None:
-                self._compared.add(form)
             yield gradients
 
     def _differentiate(
         self, values: Values, batch: Any, cotangents: Cotangents
-    ) -> tuple[list[Tensor], list[Gradients], tuple | None]:
-        """Return the cotangents, for each the gradients by known layers, and the pass's form."""
+    ) -> tuple[list[Tensor], list[Gradients]]:
+        """Return the cotangents, and for each the gradients by known layers."""
         # Not while the caller runs: a generator's context would leak into it.
-        weights_of_blocks = [
-            self.model.get_parameter(p) for block in self.blocks for p in block.parameters
-        ]
-        shows_uses = all(block.layers for block in self.blocks)  # the graph, of their weights
         with (
             require_gradients(list(self.model.parameters()), required=False),
-            require_gradients(weights_of_blocks, required=shows_uses),
             Recording(self.model, self.blocks, batch_size(batch)) as record,
         ):
             try:
@@ -141,17 +132,11 @@ class PerSample:
                     "the weights and the scale of the inputs."
                 )
             weights = [w.to(result) for w in cotangents(result.detach())]
-            form = None
-            if shows_uses and result.grad_fn is not None:
-                shapes: list[torch.Size] = []
-                map_batch(batch, lambda t: shapes.append(t.shape))
-                form = record.form(result)
-                form = form and (*shapes, form)
             recorded = [
                 record.differentiate(result, weight, keep=index < len(weights) - 1)
                 for index, weight in enumerate(weights)
             ]
-        return weights, recorded, form
+        return weights, recorded
 
     def _find_culprit(
         self, values: Values, batch: Any, weight: Tensor, gradients: Gradients
@@ -187,7 +172,7 @@ class PerSample:
         by_weight: list[list[Gradients]] = [[] for _ in weights]  # then by sample
         for i in range(batch_size(batch)):
             sample = _sample(batch, i)
-            sample_weights, recorded, _ = self._differentiate(
+            sample_weights, recorded = self._differentiate(
                 values, sample, lambda _, i=i: [w[i : i + 1] for w in weights]
             )
             triples = zip(by_weight, sample_weights, recorded, strict=True)
@@ -247,7 +232,7 @@ class PerSample:
         candidates = [block for block in self.blocks if block.layers]
         while True:
             try:
-                (weight,), (gradients,), _ = self._differentiate(values, probe, _ones)
+                (weight,), (gradients,) = self._differentiate(values, probe, _ones)
                 break
             except UnfitError as error:  # once more, without this layer
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]

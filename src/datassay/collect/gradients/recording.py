@@ -1,6 +1,5 @@
 """What layers get and give back in a pass: the factors of gradients by their weights."""
 
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,15 +13,6 @@ from datassay.errors import ModelError
 
 # The uses of each block's weights, by its name: their sum over uses is the gradient.
 Gradients = dict[str, list[Use]]
-# Operations that leave samples at their places, whatever the values: by autograd's names.
-PRODUCTS = {"Mm", "Addmm", "Bmm", "Baddbmm"}  # unless one side is data
-IN_PLACE = PRODUCTS | set(
-    "AccumulateGrad Add Sub Mul Div Neg Pow Exp Log Sqrt Rsqrt Relu LeakyRelu Elu Gelu Silu "
-    "Sigmoid Tanh Softplus Hardswish Softmax LogSoftmax NllLoss View UnsafeView ReshapeAlias "
-    "Unsqueeze Squeeze Expand Clone Alias ToCopy T Transpose Permute Sum Mean ConstantPadNd Slice "
-    "Convolution NativeBatchNorm NativeGroupNorm NativeLayerNorm MaxPool2DWithIndices AvgPool2D "
-    "AdaptiveAvgPool2D Embedding MaskedFill ScaledDotProductFlashAttentionForCpu".split()
-)
 
 
 class UnfitError(ModelError):
@@ -47,7 +37,6 @@ class Recording:
         self._calls: list[tuple[Block, Given]] = []
         self._gradients: dict[int, Tensor] = {}  # by outputs, by the call's position
         self._leaves: list[Tensor] = []  # outputs before which nothing is differentiated
-        self._uses: Counter[str] = Counter()  # of weights, after the leaves
         self._hooks: list[Any] = []
         self.expanded: Block | None = None  # the last whose single row stands for all samples
 
@@ -81,7 +70,6 @@ class Recording:
             output = output.expand(self._n_samples, *output.shape[1:])
             self.expanded = block
         # A copy: the network may go on to change this tensor in place.
-        is_first = not x.requires_grad
         x = x.detach().clone()
         # Inputs and gradients of the weights' own type: autocast makes them bfloat16.
         dtype = next(layer.parameters()).dtype
@@ -89,43 +77,13 @@ class Recording:
             x = x.to(dtype)
         to_use = _call_layer(block, kind, layer, x, self._n_samples, block.has_bias)
         self._calls.append((block, to_use))
-        if is_first:  # nothing before it is differentiated: start here
+        if not output.requires_grad:  # nothing before it is differentiated: start here
             leaf = output.detach().requires_grad_()
             self._leaves.append(leaf)
             output = leaf.clone()
-        else:
-            self._uses.update(block.parameters)
         # On this tensor, so that what changes it in place later counts as after it.
         output.register_hook(partial(self._store_gradient, index, dtype))
         return output
-
-    def form(self, values: Tensor) -> tuple | None:
-        """Return the graph that values come from, if it cannot be wrong for other data; else None.
-
-        Then the layers' calls are all uses of their weights, and samples keep their places.
-        """
-        names = {id(weight): name for name, weight in self._model.named_parameters()}
-        uses_left = self._uses.copy()
-        numbers = {values.grad_fn: 0}
-        form = []
-        nodes: list[Any] = [values.grad_fn]
-        for node in nodes:  # which grows
-            operation = node.name().split("::")[-1].rstrip("0123456789").removesuffix("Backward")
-            inputs = [child for child, _ in node.next_functions]
-            has_data = operation in PRODUCTS and None in inputs[-2:]
-            selects = operation == "Slice" and node._saved_dim == 0
-            if operation not in IN_PLACE or has_data or selects:
-                return None
-            for child in inputs:
-                if child is not None and child not in numbers:
-                    numbers[child] = len(numbers)
-                    nodes.append(child)
-            weights = [names.get(id(getattr(child, "variable", None))) for child in inputs]
-            uses_left.subtract(filter(None, weights))
-            form.append((operation, *weights, *map(numbers.get, inputs)))
-        if any(uses_left.values()):
-            return None
-        return tuple(form)
 
     def _store_gradient(self, index: int, dtype: torch.dtype, gradient: Tensor) -> None:
         self._gradients[index] = gradient.to(dtype)
