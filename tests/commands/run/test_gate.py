@@ -181,7 +181,7 @@ def test_next_is_the_gate_again_on_what_is_mended(here, monkeypatch):
     written = summary()
     mend, again = map(shlex.split, written["commands"])
     assert mend == "datassay apply both.csv out --drop-copies --out clean".split()
-    drop = ["--drop", "x5,code", "--out", "check-again"]
+    drop = ["--drop", "x5,code", "--out", "out-again"]
     assert again == ["datassay", "check", "clean/both.csv", *conditions, *drop]
     assert [card["command"] for card in written["advice"][:2]] == written["commands"]
     succeed(*mend[1:])

@@ -19,7 +19,6 @@ from datassay.score.checks.columns import leaking_columns
 from datassay.store.outputs import Part
 
 JUNIT = "junit.xml"
-AGAIN = "check-again"  # the folder of a check after a mend
 FILES = {**run_files.FILES, JUNIT: "the conditions, as a build system reads them"}
 
 
@@ -59,7 +58,7 @@ def _type_again(findings: Findings, mends: list[str]) -> str:
     if leaks:
         columns = ",".join(c for c in (inputs.get("drop"), *leaks) if c)
         facts = {"Command": retype(facts, "--drop", columns)}
-    words = split_words(retype(facts, "--out", AGAIN))
+    words = split_words(retype(facts, "--out", f"{Typed(findings).out}-again"))
     for k, word in enumerate(words):
         if mends and os.path.realpath(word) == inputs["data"]:
             name = "" if os.path.isdir(word) else os.path.basename(word)
