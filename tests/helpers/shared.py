@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-LIVE = {"one_browser"}  # their folders change as they are used
+LIVE = {"browser", "one_browser"}  # their folders change as they are used
 REPOSITORY = str(Path(__file__).parents[2])
 # Variables that pytest sets, and what is imported: torch, polars, and the benchmarks.
 OF_OTHERS = (
