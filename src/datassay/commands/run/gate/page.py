@@ -40,14 +40,14 @@ def page(findings: Findings) -> Page:
     head = {"brand": "datassay check · does the data pass", "verdict": " ".join(sentences)}
     remedies = _remedies(findings)
     mends = [card.command for card in remedies if card.command]
-    again = _type_again(findings, mends)
+    next_check = _type_again(findings, mends)
     is_leaking = bool(leaking_columns(findings.samples))
     advice = run.advice
     if is_leaking:  # what the run's first card is about
-        advice = (replace(advice[0], command=again), *advice[1:])
-    commands = tuple(filter(None, (*mends, again))) if is_leaking or mends else run.commands
-    more = {"opening": (section, *run.opening), "advice": (*remedies, *advice)}
-    return replace(run, **head, **more, lead=run.verdict, commands=commands, files=files)
+        advice = (replace(advice[0], command=next_check), *advice[1:])
+    commands = tuple(filter(None, (*mends, next_check))) if is_leaking or mends else run.commands
+    fields = {"opening": (section, *run.opening), "advice": (*remedies, *advice)}
+    return replace(run, **head, **fields, lead=run.verdict, commands=commands, files=files)
 
 
 def _type_again(findings: Findings, mends: list[str]) -> str:
