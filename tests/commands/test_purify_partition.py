@@ -19,11 +19,12 @@ from datassay.methods.purify.page import files as purify_files
 from datassay.methods.purify.page import gallery as removed_gallery
 from datassay.methods.purify.page import page as purify_page
 from datassay.report.html import render
+from datassay.report.style import plotly_text
 from datassay.report.wording import gain_text, number, share
 from datassay.score.variance.shuffled import ShuffledLabels
 from datassay.stats import interval
 from helpers.blocks import NAMES, divided, purified, samples, two_rules
-from helpers.command_line import columns, listed, refusals, succeed, summary
+from helpers.command_line import columns, invoke, listed, refusals, succeed, summary
 from helpers.findings import EVIL
 
 QUICK = ["--blocks", 2, "--restarts", 1, "--gate", "off"]
@@ -94,6 +95,21 @@ def test_purified_samples_join_back_by_id(data, written):
     assert (np.array(table["step"])[removed] > 0).all()
     contradicted = np.array(table["suggested_label"]) != np.array(table["class_name"])
     assert contradicted[removed].mean() > 0.6 > contradicted.mean()
+
+
+def test_what_purify_removes_apply_removes(data, written, here):
+    out, _ = written
+    removed = columns(out / "purified.parquet")
+    removed = [i for i, r in zip(removed["id"], removed["removed"], strict=True) if r]
+    result = succeed("apply", data / "mixed.csv", out / "removals.parquet", "--out", "clean")
+    ids = [line.split(",")[0] for line in (here / "clean/mixed.csv").read_text().splitlines()]
+    before = [line.split(",")[0] for line in (data / "mixed.csv").read_text().splitlines()]
+    assert ids == [i for i in before if i not in removed] and len(ids) < len(before)
+    assert "Next" not in result.stdout  # purify's folder is no run to compare with
+    # Of changed data nothing is removed.
+    (here / "other.csv").write_text((data / "mixed.csv").read_text() + "\n")
+    refused = invoke("apply", "other.csv", out / "removals.parquet", "--out", "more")
+    assert refused.exit_code == 2 and "must hold decisions about other.csv" in refused.stderr
 
 
 def test_only_a_validation_part_of_the_users_own_decides_when_to_stop(here):
@@ -284,7 +300,8 @@ def test_partition_says_how_many_and_whether_inputs_tell():
     assert page.commands == ("datassay predict NEW blocks",)
     router = routed.router
     low, high = (f"{100 * router[name]:.1f}" for name in ("ahead_low", "ahead_high"))
-    assert f", {low} to {high} points more than one for all".replace("-", "−") in page.verdict
+    interval = f" points more (95 % interval {low} to {high})."
+    assert page.verdict.endswith(interval.replace("-", "−"))
     # The input whose means differ most between the blocks is named and drawn.
     x, block = findings.samples.x, findings.partition.block
     means = np.stack([x[block == k].mean(axis=0) for k in range(2)])
@@ -293,7 +310,8 @@ def test_partition_says_how_many_and_whether_inputs_tell():
     assert f"tell them apart, {name} best: one model per block reaches accuracy" in page.verdict
     (drawn,) = (figure.figure for figure in page.figures if figure.name == "map")
     assert [bar.y.sum() for bar in drawn.data] == findings.partition.sizes.tolist()
-    assert f"in block 0 and {number(means[1, j])}".replace("-", "−") in render(page)
+    names = [f"block {k}, mean {name} {number(means[k, j])}".replace("-", "−") for k in range(2)]
+    assert [bar.name for bar in drawn.data] == [plotly_text(name, 40) for name in names]
     assert "map" not in {figure.name for figure in partition_page(findings).figures}
 
 

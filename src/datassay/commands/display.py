@@ -2,10 +2,12 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from markupsafe import Markup, escape
 
+from datassay.act.choose.gains import RETRAINED
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
 from datassay.commands.run.suspects import PROBABLY, suspects_table
@@ -18,6 +20,7 @@ from datassay.report.notebook import short_html
 from datassay.report.page import Row, Table
 from datassay.report.wording import count, rough_percent, shortened, value_text
 from datassay.score.checks.columns import columns_first
+from datassay.stats import DO, TRY
 
 MOST_WARNINGS = 3
 MOST_SUSPECTS = 10
@@ -49,7 +52,9 @@ def assay_html(findings: Findings, hints: str) -> str:
     key = [MARKED] if suspects is not None and findings.samples.texts is not None else []
     tables = []
     if findings.acts is not None:
-        tables = [acts_table(findings.acts)]
+        actions = findings.acts.actions  # of those not measured only what may help
+        actions = tuple(a for a in actions if a.how == RETRAINED or a.advice in {DO, TRY})
+        tables = [acts_table(replace(findings.acts, actions=actions))] if actions else []
     blocks = [*filter(None, [suspects]), *key, *tables, *_advice(run_verdict)]
     return short_html(run_verdict.sentence, *lines, *blocks, hints)
 

@@ -50,8 +50,8 @@ def with_roles(options: dict[str, Any], samples: SampleSet) -> dict[str, Any]:
     return options | {role: name for role, name in roles.items() if options.get(role) is None}
 
 
-def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
-    """Return where a run's samples come from, to be written with its results."""
+def origin_of(inputs: DataInputs, noise: NoiseInputs, samples: SampleSet | None = None) -> Origin:
+    """Return where samples come from, to be written with results, with the roles of `samples`."""
     data = str(coalesce(inputs.data_option, inputs.data))
     if data in BUILTINS:
         source = data
@@ -62,6 +62,8 @@ def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
     if not inputs.trusted_file:
         trusted = inputs.trusted
     fields = asdict(replace(inputs, data=source, data_option=None, trusted=trusted))
+    if samples is not None:
+        fields = with_roles(fields, samples)
     return Origin({**fields, **asdict(noise)}, source_digest(source), noise.noise)
 
 

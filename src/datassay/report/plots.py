@@ -154,7 +154,7 @@ def stack_counts(
     width = edges[1] - edges[0]
     for name, is_in_group, colour in groups:
         counts = np.histogram(values[is_in_group], edges)[0]
-        bars(figure, middle, counts, name, colour, hover, width=width, limit=28, **more)
+        bars(figure, middle, counts, name, colour, hover, width=width, limit=40, **more)
     figure.update_layout(barmode="stack")
 
 

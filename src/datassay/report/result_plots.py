@@ -9,7 +9,7 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from datassay import stats
-from datassay.act.choose.action import DROP, REMOVE
+from datassay.act.choose.action import DROP, REMOVE, REVIEW
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable, is_correction_advised
 from datassay.act.remove.removal_curve import (
     HIGHEST_FIRST,
@@ -30,7 +30,7 @@ from datassay.report.plots import (
     stack_counts,
 )
 from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION
-from datassay.report.wording import in_points
+from datassay.report.wording import count, in_points
 from datassay.results import Plotted, Tabular, columns_of
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
@@ -128,8 +128,11 @@ def gains_title(actions: Sequence[ActionGain]) -> str:
         return "What each action gains"
     if TRY in advice:
         return "What each action may gain: no gain is certain"
-    if any(action.how == EXPECTED and action.advice == TRY for action in actions):
-        return "What each action gains: of those measured none is shown to help"
+    n = sum(action.is_measured and action.how != EXPECTED for action in actions)
+    forecasts = [a.kind for a in actions if a.how == EXPECTED and a.advice == TRY]
+    if n and forecasts:
+        forecast = "the review is" if forecasts[0] == REVIEW else "more samples are"
+        return f"Measured: none of {count(n, 'action')} is shown to help; {forecast} a forecast"
     return "What each action gains: none is shown to help"
 
 

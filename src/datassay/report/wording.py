@@ -9,6 +9,8 @@ import numpy as np
 from datassay.optional import inflect, text_if
 from datassay.stats import SHOWN, shows_loss
 
+WIDE = 0.2  # interval of a gain of R² of which two decimals are told
+
 
 def number(value: float) -> str:
     """Format with three significant digits, zeros kept: 0.940, 12.3, 1.20e-05; NaN: "n/a"."""
@@ -145,7 +147,7 @@ def gain_text(change: Any, metric: str) -> str:
 def gain_numbers(gain: float, low: float, high: float, metric: str) -> tuple[str, str, str]:
     """Format a gain and its interval's ends, with one digit more where only that shows the gain."""
     scale = 1
-    digits = 3
+    digits = 2 if high - low > WIDE else 3
     if in_points(metric):
         scale = 100
         digits = 1

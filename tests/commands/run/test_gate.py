@@ -1,6 +1,7 @@
 """`datassay check`: conditions, outcomes, exit statuses; and the schema of summary.json."""
 
 import json
+import shlex
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -168,6 +169,23 @@ def test_a_build_fails_and_says_why(here):
     assert told.exit_code == 0, told.output
     assert told.stdout == Path("again/summary.json").read_text("utf-8")
     assert [o["status"] for o in json.loads(told.stdout)["outcomes"]] == [PASSED, PASSED]
+
+
+def test_next_is_the_gate_again_on_what_is_mended(here, monkeypatch):
+    write_table("both.csv", 3, {"leak": True, "duplicates": True, "wrong": False})
+    conditions = ["--fail-on", "leak", "--fail-on", "duplicates > 1 %"]
+    typed = ["check", "both.csv", *conditions, "--drop", "x5", "--out", "out"]
+    monkeypatch.setattr("sys.argv", ["datassay", *typed])
+    bad = invoke(*typed)
+    assert bad.exit_code == 3, bad.output
+    written = summary()
+    mend, again = map(shlex.split, written["commands"])
+    assert mend == "datassay apply both.csv out --drop-copies --out clean".split()
+    drop = ["--drop", "x5,code", "--out", "out-again"]
+    assert again == ["datassay", "check", "clean/both.csv", *conditions, *drop]
+    assert [card["command"] for card in written["advice"][:2]] == written["commands"]
+    succeed(*mend[1:])
+    assert invoke(*again[1:]).exit_code == 0
 
 
 def test_what_cannot_be_told_has_a_status_of_its_own(here):

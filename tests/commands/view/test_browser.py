@@ -35,6 +35,7 @@ LEARNED = f"{LEARNED_SO_FAR} === '24'"
 STAGE = "return document.querySelector('[data-part=stage]')"
 TOLD = "return document.querySelector('[data-part=told]').textContent"
 OUTCOME = "document.querySelector('[data-part=outcome]').textContent"
+TILES = "return document.querySelector('[data-part=tiles]').textContent"
 WIDTH = "return document.documentElement.scrollWidth"
 
 
@@ -438,9 +439,14 @@ def test_a_link_in_focus_leaves_the_keys_alive_and_the_check_can_be_skipped(brow
     with served(digits) as server:
         ready(browser, server.url)
         assert part(browser, "count").startswith("Step 1 of 2, a random check: 0 of 24 ")
+        assert "count for less" in part(browser, "learned")
+        press(browser, "g")
+        assert "likely wrong" not in browser.execute_script(TILES)  # nothing sways the count
         browser.execute_script("document.querySelector('nav a').focus()")
         press(browser, "s")
         assert part(browser, "count").startswith("Step 2 of 2: 0 of ")
+        until(browser, f"{TILES}.includes('likely wrong')")
+        press(browser, "g")
         browser.execute_script("document.querySelector('nav a').focus()")
         first = shown_id(browser)
         press(browser, "k")

@@ -314,7 +314,7 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     lines += [f"with the same rows: {note}" for note in data.notes if n_removed]
     lines.append(str(out / data.file if data.file else out))
     run = run_of(settings)
-    if (run / SUMMARY).is_file():
+    if (run / SUMMARY).is_file() and read_entry(read_summary(run), "origin"):
         out_name = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})
         command = shlex.join(["datassay", "run", str(out), "--before", str(run), "--out", out_name])
         lines.append(f"Next: {command}")

@@ -169,5 +169,8 @@ def _verdict(built: Built) -> str:
         return f"{content}; too few to tell whether its estimates match exact ones."
     roughly = text_if(interval["high"] < GOOD, "roughly ")
     mean, low, high = (f"{interval[name]:.3f}" for name in ("mean", "low", "high"))
-    words = f"(correlation {mean}, {low} to {high})"
-    return f"{content}; its estimates of influence {roughly}match exact ones {words}."
+    words = f"{mean}, {low} to {high}"
+    if low == "1.000":
+        words = "above 0.9995"
+    content += f"; its estimates of influence {roughly}match exact ones on "
+    return f"{content}{count(int(interval['queries']), 'query', 'queries')} (correlation {words})."

@@ -61,7 +61,7 @@ class _Run(Command):
 
     def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
         """Return samples, origin, and where asked for the earlier run and adversarial inputs."""
-        from datassay.commands.finished import origin_of, with_roles, with_unscored
+        from datassay.commands.finished import origin_of, with_unscored
         from datassay.commands.terminal import ProgressDisplay
 
         inputs = settings_from(DataInputs, user_input)
@@ -73,9 +73,8 @@ class _Run(Command):
             if user_input["val_fraction"] is None:
                 train = with_unscored(train, val)
             arguments = {"train": with_noise(train, noise, user_input["seed"]), "val": val}
-        roles = with_roles({"target": inputs.target, "ids": inputs.ids}, arguments["train"])
         # Before a model is built, whose code may change the current folder.
-        arguments["origin"] = origin_of(replace(inputs, **roles), noise)
+        arguments["origin"] = origin_of(inputs, noise, arguments["train"])
         if user_input.get("plan"):
             return arguments
         from datassay.commands.run.job import with_adversarial

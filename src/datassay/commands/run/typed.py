@@ -2,11 +2,11 @@
 
 import os
 import shlex
+from typing import Any
 
 from datassay.act.review.decisions import FILE
 from datassay.commands.frame import split_words
 from datassay.commands.inputs import MODEL, DataInputs, NoiseInputs
-from datassay.commands.run.findings import Findings
 from datassay.setting import default_of, settings_of
 
 # Commands that can flip labels as the run did; others would read other labels.
@@ -19,16 +19,16 @@ class Typed:
     """Command lines on the data of a run; "" where its data cannot be read again.
 
     Args:
-        findings: of the run.
+        findings: of the run, or of a purification.
         out: folder of its files; empty: as the command named it.
     """
 
-    def __init__(self, findings: Findings, out: str = ""):
+    def __init__(self, findings: Any, out: str = ""):
         origin = findings.origin
         words = split_words(findings.facts.get("Command", ""))
         default_out = "report"
         if len(words) > 1:
-            default_out = OUT.get(words[1], "report")
+            default_out = {"purify": "purified", **OUT}.get(words[1], "report")
         self.out = out or (words[words.index("--out") + 1] if "--out" in words else default_out)
         model = ""
         if "--model" in words:
@@ -36,7 +36,7 @@ class Typed:
         self._model = []
         if model and model != MODEL:
             self._model = ["--model", model]
-        self.is_known = origin is not None and findings.adversarial is None
+        self.is_known = origin is not None and getattr(findings, "adversarial", None) is None
         self._inputs = {}
         self._noise = 0.0
         if origin is not None:
@@ -75,16 +75,17 @@ class Typed:
         option_words = [word for name, value in options.items() for word in (f"--{name}", value)]
         return shlex.join([*words, *option_words])
 
-    def apply(self, *options: str) -> str:
+    def apply(self, *options: str, file: str = "") -> str:
         """Return the command that gives the data back as decided; "" where it cannot be typed.
 
         Labels that were flipped on purpose are in no file; before a review there are no decisions.
+        A file of decisions that is named is about to be written.
         """
-        if options:
-            decisions = self.out
-        else:
-            decisions = os.path.join(self.out, FILE)
-        if not self.is_known or self._noise or not (options or os.path.exists(decisions)):
+        decisions = self.out
+        if not options:
+            decisions = os.path.join(self.out, file or FILE)
+        is_decided = options or file or os.path.exists(decisions)
+        if not self.is_known or self._noise or not is_decided:
             return ""
         data = os.path.realpath(self._data)
         clean = os.path.realpath("clean")

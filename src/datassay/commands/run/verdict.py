@@ -43,7 +43,7 @@ NOT_COMPARED = "What actions gain was not measured here; datassay run measures i
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
-ELSEWHERE = ", forecast from other tables, not measured here)"
+ELSEWHERE = ", forecast from other data sets, not measured here)"
 
 
 @result

@@ -221,10 +221,11 @@ def _complexity_figure(findings: TeacherFindings) -> "Figure":
         (findings.law, VERMILION, "dash"), (findings.other, "#009e73", "dot"),
     ):  # fmt: skip
         if law is not None:
-            grid = np.geomspace(*law.size_range, 100)
+            end = findings.reach if findings.other else law.size_range[1]
+            grid = np.geomspace(law.size_range[0], end, 100)
             line(figure, grid, law.n_samples(grid), SHAPES[law.kind], colour, dash=dash)
     if findings.varied != "d·log m":
-        ticks = np.unique(x).astype(int)
+        ticks = np.unique([*x, *([findings.reach] if findings.other else [])]).astype(int)
         ticks = ticks[:: max(1, len(ticks) // 8)]
         figure.update_xaxes(tickvals=ticks.tolist(), ticktext=[str(t) for t in ticks])
     if findings.varied == "m":

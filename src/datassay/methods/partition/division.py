@@ -36,7 +36,7 @@ from datassay.report.page import Gallery, Page, Pair, Table, View
 from datassay.report.plots import bars, chart, stack_counts
 from datassay.report.style import CLASS_COLOURS, plotly_text
 from datassay.report.tables import standard_json
-from datassay.report.wording import gain_numbers, in_points, number, share
+from datassay.report.wording import gain_numbers, in_points, number, share, shortened
 from datassay.results import result
 from datassay.score.variance.shuffled import FEW, ShuffledLabels, shuffled_labels
 from datassay.store.model_file import NAME
@@ -82,8 +82,13 @@ class PartitionFindings(SampleFindings):
 
     @property
     def block_names(self) -> list[str]:
-        """The blocks as page and table call them, counted from 0."""
-        return [f"block {k}" for k in range(self.partition.n_blocks)]
+        """The blocks as page and table call them, counted from 0: "block 0, mean size 3.00"."""
+        name, _, means = _telling_input(self)
+        names = [f"block {k}" for k in range(self.partition.n_blocks)]
+        if len(means) != len(names):  # a block is empty, or no input tells them apart
+            return names
+        name = f"mean {shortened(name, 16)}"
+        return [f"{b}, {name} {m}" for b, m in zip(names, means, strict=True)]
 
 
 def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
@@ -144,7 +149,7 @@ def page(findings: PartitionFindings) -> Page:
     samples = findings.samples
     partition = findings.partition
     names = findings.block_names
-    telling, values, means = _telling_input(findings)
+    telling, values, _ = _telling_input(findings)
     draw = partial(_input_figure, values, telling)
     blocks = {
         "table": _block_table(findings),
@@ -164,7 +169,6 @@ def page(findings: PartitionFindings) -> Page:
         "named": float(partition.responsibility[:, partition.sizes.argmax()].mean()),
         "lead": _lead_text(findings),
         "telling": telling,
-        "means": _join_words([f"{m} in {b}" for m, b in zip(means, names, strict=False)]),
         "folder": named_folder(findings.facts, "blocks"),
         "is_scored": math.isfinite(findings.router["routed"]),
         "unsure": float(np.mean(findings.own_responsibility < SURE)),
@@ -177,19 +181,11 @@ def page(findings: PartitionFindings) -> Page:
 
 
 def _lead_text(findings: PartitionFindings) -> str:
-    """Return the interval of the lead of a model per block: "12.1 to 30.2 points"."""
+    """Return the lead of a model per block: "20.8 points (95 % interval 13.1 to 28.6)"."""
     low, high = (findings.router[name] for name in ("ahead_low", "ahead_high"))
-    middle = (low + high) / 2
-    _, low_text, high_text = gain_numbers(middle, low, high, findings.metric)
-    unit = "points" if in_points(findings.metric) else findings.metric
-    return f"{low_text} to {high_text} {unit}"
-
-
-def _join_words(parts: list[str]) -> str:
-    """Return "a, b and c"."""
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+    text, low_text, high_text = gain_numbers((low + high) / 2, low, high, findings.metric)
+    unit = " points more" if in_points(findings.metric) else " more"
+    return f"{text}{unit} (95 % interval {low_text} to {high_text})"
 
 
 def _block_table(findings: PartitionFindings) -> Table:
@@ -343,7 +339,7 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
     """Return the files written with the page: file name → table, text or what writes it."""
     partition = findings.partition
     names, counts = source_counts(findings)
-    rows = [dict(zip(names, row, strict=True)) for row in counts]
+    by_source = {f"block {k}": dict(zip(names, row, strict=True)) for k, row in enumerate(counts)}
     summary = {
         "blocks": partition.n_blocks,
         **{name: getattr(partition, name) for name in SUMMED_UP},
@@ -351,7 +347,7 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
         "agreement": findings.agreement,
         "oracle_agreement": findings.oracle,
         "shuffled_labels": map_optional(asdict, findings.check),
-        "sources": dict(zip(findings.block_names, rows, strict=True)) if names else None,
+        "sources": by_source if names else None,
     }
     table = block_table(findings)
     summary = standard_json({**page.head, **summary})

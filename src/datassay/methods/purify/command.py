@@ -1,9 +1,11 @@
 """`datassay purify`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from datassay.commands.command import Command
+from datassay.commands.command import Command, settings_from
 from datassay.commands.inputs import (
     BLOCK_MODEL_HELP,
     DAMPING_HELP,
@@ -56,7 +58,20 @@ class PurifySettings:
     command: str = ""
 
 
-COMMAND = Command(
+class _Purify(Command):
+    """A command whose removals `datassay apply` carries out."""
+
+    def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the samples, and how they were read."""
+        from datassay.commands.finished import origin_of
+
+        arguments = super().arguments(user_input)
+        inputs = settings_from(DataInputs, user_input)
+        noise = settings_from(NoiseInputs, user_input)
+        return arguments | {"origin": origin_of(inputs, noise, arguments["train"])}
+
+
+COMMAND = _Purify(
     name="purify",
     common="target ids val_fraction noise model order rule max_fraction seed",
     help="""Remove samples that follow another rule than the majority, until none is left.

@@ -38,6 +38,7 @@ class CrossFit:
         ridge: of the mean loss, best for what is kept.
         gain: of held-out accuracy on the given labels by removal; NaN where none would go.
         error: its standard error.
+        before: held-out accuracy on the given labels without removal.
         n_suspects: how many contradict the others' fit; they go where that is sure to help.
     """
 
@@ -46,6 +47,7 @@ class CrossFit:
     ridge: float
     gain: float = math.nan
     error: float = math.nan
+    before: float = math.nan
     n_suspects: int = 0
 
 
@@ -95,23 +97,22 @@ def cross_fit(
     ridges = RIDGES if ridge is None else (ridge,)
     keep, fits = _run_rounds(geometry, labels, torch.ones(n, dtype=torch.bool), ridges)
     final_fit = fits[-1]
-    gain = math.nan
-    error = math.nan
+    gain = error = before = math.nan
     n_suspects = int((~keep).sum())
     if n_suspects:
-        # 1: removal makes the prediction of the label right, -1: wrong; NaN: fold not yet judged.
-        change = torch.full((n,), math.nan, dtype=torch.float64)
+        # Whether the label is predicted, before and after; NaN: fold not yet judged.
+        is_right = torch.full((2, n), math.nan, dtype=torch.float64)
         fold_ids = folds.unique()
         for done, fold in enumerate(fold_ids, 1):
             is_test = folds == fold
             _, fold_fits = _run_rounds(geometry, labels, ~is_test, ridges, fits)
-            right_before, right_after = (
-                (fit.log_p[is_test].argmax(1) == labels[is_test]).double()
-                for fit in (fold_fits[0], fold_fits[-1])
-            )
-            change[is_test] = right_after - right_before
+            for stage, fit in enumerate((fold_fits[0], fold_fits[-1])):
+                is_hit = fit.log_p[is_test].argmax(1) == labels[is_test]
+                is_right[stage, is_test] = is_hit.double()
             progress("cross-fit", done, len(fold_ids))
-            judged_change = change[~change.isnan()]
+            judged = is_right[:, ~is_right[0].isnan()]
+            judged_change = judged[1] - judged[0]
+            before = float(judged[0].mean())
             gain = float(judged_change.mean())
             error = float(judged_change.std() / len(judged_change) ** 0.5)
             if 2 * done >= len(fold_ids) and not 0 < gain <= SURE * error:
@@ -119,7 +120,8 @@ def cross_fit(
         if gain <= LEAST_ERRORS * error:
             keep = torch.ones_like(keep)
             final_fit = fits[0]
-    return CrossFit(-final_fit.of_labels(labels), ~keep, final_fit.ridge, gain, error, n_suspects)
+    surprise = -final_fit.of_labels(labels)
+    return CrossFit(surprise, ~keep, final_fit.ridge, gain, error, before, n_suspects)
 
 
 def _reduce_inputs(geometry: OutputGeometry) -> OutputGeometry:

@@ -13,6 +13,7 @@ from datassay.collect.curvature.output_loss import predicted_class
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.commands.facts import closing_facts, data_facts, model_facts, noise_facts
 from datassay.commands.frame import SampleFindings
+from datassay.data.back.origin import Origin
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.methods.purify.command import PurifySettings
 from datassay.methods.purify.loop import STEP, Purification
@@ -46,6 +47,7 @@ class PurifyFindings(SampleFindings):
     # The source that most samples come from, whose validation samples alone are the trace's test
     # set; empty where no source holds more than half, or a truth is known.
     majority: str = ""
+    origin: Origin | None = None  # how the samples were read; None: not known
 
 
 @result
@@ -159,8 +161,9 @@ def changes_by_order(findings: PurifyFindings) -> list[tuple[str, Interval]]:
 
 
 def run(
-    train: SampleSet, val: SampleSet, settings: PurifySettings, progress: Progress = silent
-) -> PurifyFindings:
+    train: SampleSet, val: SampleSet, settings: PurifySettings, progress: Progress = silent,
+    *, origin: Origin | None = None,
+) -> PurifyFindings:  # fmt: skip
     """Compute everything that `datassay purify` shows, without writing anything."""
     started = time.perf_counter()
     settings = replace(settings, model=full_name(settings.model, train, BLOCK_HEAD))
@@ -210,6 +213,7 @@ def run(
         predicted=predicted,
         chance=chance,
         majority=text_if(test_set is not None, majority),
+        origin=origin,
         facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=ours.warnings,
     )

@@ -1,19 +1,22 @@
 """The page and files of a purification; its text stands in `page.md.j2`."""
 
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from datassay.act.review.decisions import REMOVE, Decision, Decisions
 from datassay.commands.frame import (
     compose_page,
-    named_folder,
     sample_gallery,
     sample_table,
     table,
 )
+from datassay.commands.run.typed import Typed
+from datassay.data.back.origin import Origin
 from datassay.methods.purify.job import (
     OURS,
     Foreign,
@@ -39,9 +42,11 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 TEMPLATE = Path(__file__).with_name("page.md.j2")
+REMOVALS = "removals.parquet"
 FILES = {
     "purified.parquet": "every sample's verdict",
     "keep.parquet": "the ids to keep",
+    REMOVALS: "what goes, for datassay apply",
     "trace.parquet": "the curves",
     "summary.json": "the figures above",
 }
@@ -65,7 +70,7 @@ def page(findings: PurifyFindings) -> Page:
         "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
         "change": score_change(findings),
         "changes": changes_by_order(findings),
-        "folder": named_folder(findings.facts, "purified"),
+        "written": Typed(findings).apply(file=REMOVALS),
         "hits": 0,
         "n_foreign": 0,
         "base_rate": math.nan,
@@ -287,9 +292,20 @@ def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
     return {
         "purified.parquet": purified_table(findings),
         "keep.parquet": pa.table({"position": ours.keep, "id": column(ours.ids[ours.keep])}),
+        REMOVALS: _decide_removals(findings).to_table(),
         "trace.parquet": trace_table(findings),
         "summary.json": _summary(findings, page),
     }
+
+
+def _decide_removals(findings: PurifyFindings) -> Decisions:
+    """Return the decision to remove each removed sample."""
+    samples = findings.samples
+    origin = findings.origin or Origin({}, "", 0.0)
+    now = datetime.now(UTC)
+    ids = samples.ids[findings.purification.removed].tolist()
+    rows = tuple(Decision(sample_id, REMOVE, "", "", now) for sample_id in ids)
+    return Decisions(rows, origin.digest, samples.name, samples.class_names, origin.inputs)
 
 
 def purified_table(findings: PurifyFindings) -> pa.Table:

@@ -29,6 +29,7 @@ FILES = {
 SUMMED_UP = ("order", "epsilon", "derivatives", "acceptance", "tries")
 # Verdict on the Taylor-based points → outcome for their error.
 OUTCOMES = {BETTER: "lower", WORSE: "higher", SAME: "unclear"}
+COLOURS = {"lower": BLUE, "higher": VERMILION, "unclear": GREY}
 # Most cells of a side of a map, and initial points that a cell holds on average with fewer.
 MOST_CELLS, POINTS_A_CELL = 24, 4
 OUTPUT_COLOURS = (INK, SKY, "#009e73")
@@ -85,9 +86,11 @@ def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
 
 def _change_figure(rows: list[dict[str, Any]]) -> "Figure":
     """Plot the change of each error by Taylor-based points, with its interval."""
-    pairs = ((row["error"], row["difference"]) for row in rows)
-    changes = [(name, Interval(gain, half, 1.0)) for name, (gain, half) in pairs]
-    return change_chart("change of the error, % (left: lower)", changes, 100)
+    names = [f"{row['error']} error" for row in rows]
+    changes = [Interval(gain, half, 1.0) for gain, half in (row["difference"] for row in rows)]
+    colours = {n: COLOURS[row["outcome"]] for n, row in zip(names, rows, strict=True)}
+    title = "change by Taylor-based points, % (left: smaller)"
+    return change_chart(title, list(zip(names, changes, strict=True)), 100, colours=colours)
 
 
 def _interval(mean: float, half: float) -> str:

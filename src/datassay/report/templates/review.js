@@ -154,11 +154,14 @@
   const title = () =>
     `Sample ${(at + 1).toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
 
+  const isProbe = () => form.elements.show.value === "probe"; // a count that nothing may sway
+  const chance = (k) => isProbe() ? "" : reviewCards.chance(list.wrong[k]);
+
   const claim = () => {
     const proposed = list.suggested[row()] !== list.given[row()];
     const given = `Given ${text(list.given[row()])}`;
     return `${given}${proposed ? `, suggested ${text(list.suggested[row()])}` : ""}. ` +
-      reviewCards.chance(list.wrong[row()]);
+      chance(row());
   };
 
   const here = () => row() === undefined ? "" : `${title()}. ${claim()}`;
@@ -189,15 +192,14 @@
     part("given").textContent = text(list.given[k]);
     part("suggested").textContent = text(list.suggested[k]);
     part("proposed").hidden = list.suggested[k] === list.given[k];
-    const isProbe = form.elements.show.value === "probe"; // a count that nothing may sway
-    part("chance").textContent = isProbe ? "" : reviewCards.chance(list.wrong[k]);
+    part("chance").textContent = chance(k);
     part("take").textContent = differs(k) ? `Take “${text(list.suggested[k])}”` : "No suggestion";
     part("keep").textContent = `Keep “${text(list.given[k])}”`;
     root.querySelector("[data-act=take]").disabled = !differs(k);
     const bar = list.classes.length ? 0.8 : 0.5; // above it a label is probably wrong
     const likelier = list.wrong[k] > bar ? "take" : list.wrong[k] <= 0.5 ? "keep" : "";
     for (const act of ["take", "keep"]) { // what is probably right stands out
-      root.querySelector(`[data-act=${act}]`).classList.toggle("likelier", !isProbe && act === likelier);
+      root.querySelector(`[data-act=${act}]`).classList.toggle("likelier", !isProbe() && act === likelier);
     }
     const one = decisions.get(k);
     part("decided").textContent = one ? [`Decided: ${reviewCards.decided(one)}`,
@@ -211,7 +213,7 @@
     if (!detail) return; // what was there stays, pale, until the sample comes
     part("subject").replaceChildren(...reviewCards.subject(detail, list.id[k]));
     part("subject").hidden = !part("subject").firstChild;
-    part("beside").replaceChildren(...reviewCards.beside(detail, !isProbe));
+    part("beside").replaceChildren(...reviewCards.beside(detail, !isProbe()));
   }
 
   const actOf = (k, one) => one.decision !== "relabel" ? one.decision :
@@ -219,7 +221,7 @@
 
   function tile(k, element) {
     const one = decisions.get(k), told = element.querySelector(".told");
-    const state = `${one ? one.decision + one.label : ""} ${list.wrong[k]} ${list.suggested[k]}`;
+    const state = `${one ? one.decision + one.label : ""} ${chance(k)} ${list.suggested[k]}`;
     element.classList.toggle("current", k === row());
     element.ariaSelected = String(k === row());
     if (element.dataset.state === state) return;
@@ -229,24 +231,23 @@
     told.replaceChildren(
       make("p", "label", text(list.given[k])),
       make("p", "suggested", proposed ? `→ ${text(list.suggested[k])}` : ""),
-      make("p", one ? "decided" : "", one ? reviewCards.decided(one) : list.wrong[k] === null ? "" :
-        `wrong: ${reviewCards.percent(list.wrong[k])}`));
+      make("p", one ? "decided" : "", one ? reviewCards.decided(one) : chance(k)));
   }
 
   function count() {
-    const { value } = form.elements.show, isProbe = value === "probe", isFinds = value === "finds";
-    const some = rowsOf(isProbe || isFinds ? value : "suspects");
+    const { value } = form.elements.show, isFinds = value === "finds";
+    const some = rowsOf(isProbe() || isFinds ? value : "suspects");
     const among = some.length ? some : list.order;
     const reviewed = among.filter(isDecided).length, beyond = decisions.size - reviewed;
     const bar = root.querySelector("progress");
     [bar.max, bar.value] = [Math.max(1, among.length), reviewed];
     const step = !list.probe.length || isFinds || !list.suspect.some(Boolean) ? "" :
-      isProbe ? "Step 1 of 2, a random check: " : "Step 2 of 2: ";
+      isProbe() ? "Step 1 of 2, a random check: " : "Step 2 of 2: ";
     const what = isFinds ? "find" : "sample";
     part("count").textContent = `${step}${reviewed.toLocaleString("en")} of ` +
       `${counted(among.length, what)} reviewed` +
       (beyond > 0 ? `, and ${counted(beyond, "other")}` : "");
-    root.querySelector("[data-act=skip]").hidden = !isProbe;
+    root.querySelector("[data-act=skip]").hidden = !isProbe();
     const option = form.elements.show.querySelector("[value=finds]");
     option.hidden = !isFinds && !foundSince().length;
     option.textContent = "found since";
@@ -381,7 +382,7 @@
   const hasProbe = () => isOpen("probe") && !rowsOf("suspects").some((k) => isDecided(k) && !list.probe.includes(k));
 
   function skip() {
-    if (form.elements.show.value !== "probe") return say("The random check is over.");
+    if (!isProbe()) return say("The random check is over.");
     form.elements.show.value = list.suspect.some(Boolean) ? "suspects" : "all";
     choose();
     visited = undefined;
@@ -543,7 +544,7 @@
     const show = form.elements.show;
     if (hasProbe()) {
       show.value = "probe";
-      part("learned").textContent = `Step 1 of 2: decide ${list.probe.length} labels drawn from all ${list.order.length.toLocaleString("en")}, doubtful ones more often; they tell how many are wrong.` +
+      part("learned").textContent = `Step 1 of 2: decide ${list.probe.length} labels drawn from all ${list.order.length.toLocaleString("en")}, doubtful ones more often, which count for less; they tell how many are wrong.` +
         (list.suspect.some(Boolean) ? ` Step 2: the ${counted(rowsOf("suspects").length, "label")} to review, most suspect first.` : "");
       part("learned").hidden = false;
     }

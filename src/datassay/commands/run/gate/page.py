@@ -1,7 +1,11 @@
 """Page and files of `datassay check`: those of `score`, with the conditions before all."""
 
+import os
+import shlex
 from dataclasses import replace
+from typing import Any
 
+from datassay.commands.frame import retype, split_words
 from datassay.commands.run import files as run_files
 from datassay.commands.run import page as run_page
 from datassay.commands.run.findings import Findings
@@ -11,6 +15,7 @@ from datassay.commands.run.typed import Typed
 from datassay.optional import text_if
 from datassay.report.advice import Advice
 from datassay.report.page import Page, Row, Section, Table
+from datassay.score.checks.columns import leaking_columns
 from datassay.store.outputs import Part
 
 JUNIT = "junit.xml"
@@ -33,9 +38,32 @@ def page(findings: Findings) -> Page:
         ]
     sentences = (f"{status.capitalize()}: {'; '.join(c)}." for status, c in by_status.items() if c)
     head = {"brand": "datassay check · does the data pass", "verdict": " ".join(sentences)}
-    advice = (*run.advice, *_remedies(findings))
-    opening = (section, *run.opening)
-    return replace(run, **head, lead=run.verdict, opening=opening, advice=advice, files=files)
+    remedies = _remedies(findings)
+    mends = [card.command for card in remedies if card.command]
+    next_check = _type_again(findings, mends)
+    is_leaking = bool(leaking_columns(findings.samples))
+    advice = run.advice
+    if is_leaking:  # what the run's first card is about
+        advice = (replace(advice[0], command=next_check), *advice[1:])
+    commands = tuple(filter(None, (*mends, next_check))) if is_leaking or mends else run.commands
+    fields = {"opening": (section, *run.opening), "advice": (*remedies, *advice)}
+    return replace(run, **head, **fields, lead=run.verdict, commands=commands, files=files)
+
+
+def _type_again(findings: Findings, mends: list[str]) -> str:
+    """Return this check on the data that is mended, without leaking columns; "" if not typed."""
+    facts = findings.facts
+    inputs: dict[str, Any] = findings.origin.inputs if findings.origin else {}
+    leaks = leaking_columns(findings.samples)
+    if leaks:
+        columns = ",".join(c for c in (inputs.get("drop"), *leaks) if c)
+        facts = {"Command": retype(facts, "--drop", columns)}
+    words = split_words(retype(facts, "--out", f"{Typed(findings).out}-again"))
+    for k, word in enumerate(words):
+        if mends and os.path.realpath(word) == inputs["data"]:
+            name = "" if os.path.isdir(word) else os.path.basename(word)
+            words[k] = os.path.join(shlex.split(mends[0])[-1], name)
+    return shlex.join(words)
 
 
 def _remedies(findings: Findings) -> list[Advice]:
