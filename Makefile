@@ -47,7 +47,7 @@ types: .venv-dev/installed
 
 # Not --quiet: with it mkdocs sees no warning, and --strict nothing to fail at.
 docs: .venv-dev/installed
-	$(call silent,NO_MKDOCS_2_WARNING=1 .venv-dev/bin/mkdocs build --strict --site-dir .site)
+	$(call silent,NO_MKDOCS_2_WARNING=1 WITH_SEARCH=false .venv-dev/bin/mkdocs build --strict --site-dir .site)
 
 tests: .venv-dev/installed
 	.venv-dev/bin/python $(TEST) -m 'not slow and not typed'

@@ -25,7 +25,8 @@ MODULES = [
     for file in sorted(METHODS.rglob("*.py"))
     if file.stem not in SERVING and not {"complexity", "estimators"} & set(file.parts)
 ]
-typecheck.install([*(f"datassay.{package}" for package in CORE), *MODULES])
+if "UNCHECKED_SHAPES" not in os.environ:
+    typecheck.install([*(f"datassay.{package}" for package in CORE), *MODULES])
 import sklearn.datasets  # noqa: E402  (OpenMP reads the variable above)
 
 from helpers import perturbation  # noqa: E402

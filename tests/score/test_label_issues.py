@@ -252,7 +252,7 @@ def test_digits_reach_the_measured_figures(kind, rate, found, least):
     assert issues.expected_precision(int(wrong.sum())) == pytest.approx(precision, abs=0.05)
 
 
-@pytest.mark.parametrize("name", ["digits", "wine"])
+@pytest.mark.parametrize("name", [pytest.param("digits", marks=pytest.mark.slow), "wine"])
 def test_next_to_none_of_clean_labels_is_a_suspect(name):
     train, _ = load(name)
     issues = label_issues(collect(build_model("mlp", train), train))

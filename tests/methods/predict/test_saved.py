@@ -63,7 +63,9 @@ def test_blocks_of_a_file_predict_what_scikit_learn_fits(tmp_path, task, k):
             np.testing.assert_allclose(predicted, expected[:, 0], rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("labels", ["string", "integer", "target"])
+@pytest.mark.parametrize(
+    "labels", ["string", pytest.param("integer", marks=pytest.mark.slow), "target"]
+)
 def test_a_saved_estimator_predicts_what_it_predicted(tmp_path, labels):
     samples, _ = divided("regression" if labels == "target" else "classification")
     y = samples.y if labels != "string" else np.array(["ox", "cow", "elk"])[samples.y]

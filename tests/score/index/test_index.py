@@ -246,7 +246,7 @@ def test_a_narrow_index_says_what_it_keeps(tmp_path):
     assert "rows of 1 bytes follow" in thin.warnings[0]
 
 
-@pytest.mark.parametrize("n_bytes", [16, 64])
+@pytest.mark.parametrize("n_bytes", [16, pytest.param(64, marks=pytest.mark.slow)])
 def test_bits_are_the_same_whatever_the_batch(tmp_path, n_bytes):
     model, train, _ = trained()
     data = TensorDataset(torch.from_numpy(train.x).double(), torch.from_numpy(train.y))

@@ -104,10 +104,10 @@ def test_linear_judges_of_few_rows_take_one_thread(monkeypatch):
             return super().fit(*args, **kwargs)
 
     monkeypatch.setattr(table_estimators, "LogisticRegression", Noted)
-    x = np.random.default_rng(0).normal(size=(1000, 3))
+    x = np.random.default_rng(0).normal(size=(100, 3))
     samples = da.load((x, x[:, 0] > 0), val_fraction=0.0)[0]
     with threadpool_limits(2, "blas"):
-        for most in (1000, 799):  # four fifths are fitted to
+        for most in (100, 79):  # four fifths are fitted to
             monkeypatch.setattr(tabular, "ONE_THREAD", most)
             module.further_judges(samples, 0)
     assert seen == 5 * [1] + 5 * [2]
