@@ -33,10 +33,9 @@ demo: .venv/installed
 	.venv/bin/datassay example digits --out example
 	.venv/bin/datassay run example/digits.npz --out $(OUT)
 
-# Types and documentation are checked beside the tests; all end, and one that fails fails the whole.
+# All but tests is checked beside them; all end, and one that fails fails the whole.
 check: .venv-dev/installed
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory --keep-going -j 3 types docs tests
+	@$(MAKE) --no-print-directory --keep-going -j 4 lint types docs tests
 
 lint: .venv-dev/installed
 	.venv-dev/bin/ruff format --check
