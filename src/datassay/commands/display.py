@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from datassay.act.choose.gains import RETRAINED
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.labels import to_check
+from datassay.commands.run.labels import ABOVE_RULE, to_check
 from datassay.commands.run.suspects import PROBABLY, suspects_table
 from datassay.commands.run.tables import acts_table
 from datassay.commands.run.verdict import NOT_COMPARED, Verdict, verdict
@@ -20,7 +20,6 @@ from datassay.report.notebook import short_html
 from datassay.report.page import Row, Table
 from datassay.report.wording import count, rough_percent, shortened, value_text
 from datassay.score.checks.columns import columns_first
-from datassay.stats import DO, TRY
 
 MOST_WARNINGS = 3
 MOST_SUSPECTS = 10
@@ -53,7 +52,7 @@ def assay_html(findings: Findings, hints: str) -> str:
     tables = []
     if findings.acts is not None:
         actions = findings.acts.actions  # of those not measured only what may help
-        actions = tuple(a for a in actions if a.how == RETRAINED or a.advice in {DO, TRY})
+        actions = tuple(a for a in actions if a.how == RETRAINED or a.is_advised)
         tables = [acts_table(replace(findings.acts, actions=actions))] if actions else []
     blocks = [*filter(None, [suspects]), *key, *tables, *_advice(run_verdict)]
     return short_html(run_verdict.sentence, *lines, *blocks, hints)
@@ -85,7 +84,7 @@ def suspects_in_short(findings: Findings) -> Table | None:
         noun = "label"
     name = f"{count(len(positions), noun)} to review"
     name += text_if(len(order) < len(positions), f", the {len(order)} most suspect")
-    rule = "over 50 %" if noun == "target" else "over 80 %"
+    rule = "over 50 %" if noun == "target" else ABOVE_RULE
     n_probable = table["list"].to_pylist().count(PROBABLY)
     if 0 < n_probable < len(order):
         name += f": the first {n_probable} probably wrong ({rule}), the others worth a look"

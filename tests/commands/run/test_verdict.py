@@ -17,9 +17,9 @@ from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
-from datassay.commands.run.labels import NEARLY, Labels
+from datassay.commands.run.labels import Labels
 from datassay.commands.run.page import page
-from datassay.commands.run.steps.acts import _add_review, _scale_to_all
+from datassay.commands.run.steps.acts import NEARLY, _add_review, _scale_to_all
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed

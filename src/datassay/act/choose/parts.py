@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from datassay.collect.curvature.output_loss import sample_scores
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
-from datassay.optional import select_rows
+from datassay.optional import coalesce, select_rows
 from datassay.results import result
 from datassay.score.label_issues import LOOK, LabelIssues
 from datassay.train.folds import make_splits
@@ -93,7 +93,7 @@ class Yardstick:
     @property
     def groups(self) -> np.ndarray | None:
         """The groups of the samples that count; None: each is a group of its own."""
-        return self.counted.groups
+        return select_rows(self.held_out.groups, coalesce(self.rows, slice(None)))
 
     @property
     def unit(self) -> float:

@@ -13,12 +13,13 @@ from datassay.score.checks.columns import leaking_columns
 from datassay.score.checks.units import name_factors
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.issues import FEWEST
+from datassay.score.labels.noise import LISTED
 from datassay.score.labels.sources import LabelSources
 
 LEAST_SHARE = 0.005  # of a class's samples: smaller confusions are not listed
 MOST_KEPT, MOST_CLASSES = 100, 50
-NEARLY = 1.25  # up to so many times as many labels as were named are called the same ones
 FEW = 0.02  # share of labels that may be wrong without being mentioned
+ABOVE_RULE = f"over {100 * LISTED:g} %"  # how likely wrong a label is that is probably wrong
 
 
 @result
@@ -90,7 +91,7 @@ class Labels:
             return text + text_if(self.low != self.high, f" ({self.expected} in all)")
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be wrong"
-            return f"No {self.noun} is over 80 % likely wrong, but {maximum}"
+            return f"No {self.noun} is {ABOVE_RULE} likely wrong, but {maximum}"
         hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
         return f"No {self.noun} stands out as wrong{text_if(self.high > FEW * self.n, hidden)}"
 

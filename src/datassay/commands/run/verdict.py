@@ -20,6 +20,7 @@ from datassay.act.choose.kinds import action_kinds
 from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import (
+    ABOVE_RULE,
     Labels,
     label_verdict,
     quiet_card,
@@ -284,8 +285,8 @@ def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain]) -> str:
     n = labels.n_flagged
     if not n:
         return (
-            f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though none is over 80 % "
-            "likely: a review of these, the likeliest, tells how many."
+            f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though none is "
+            f"{ABOVE_RULE} likely: a review of these, the likeliest, tells how many."
         )
     subject = f"{n:,}" if labels.n_review > n else inflect(n, "It", "They")
     text = f"{subject} {inflect(n, 'is', 'are')} probably wrong"

@@ -17,7 +17,6 @@ from datassay.act.choose.looks import base_predictions
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
-from datassay.commands.run.labels import NEARLY
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work, seconds_of
 from datassay.commands.run.steps.scores import issues_of
@@ -36,6 +35,7 @@ from datassay.train.learner import Estimators, Learner, Networks, table_learner
 
 # Models of each size on the learning curve that tells what more samples would gain.
 CURVE_MODELS = 2
+NEARLY = 1.25  # up to so many times as many labels as were corrected are called the same ones
 
 
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:

@@ -215,8 +215,7 @@ def _exact_products(
     queries: Float[Tensor, "q size"],
 ) -> Float[Tensor, "penalties a q"]:
     """Return gradientsᵀ (RᵀR / n + damping)⁻¹ queries, by Woodbury's identity where r < size."""
-    mean_eigenvalue = float(roots.double().square().sum()) / (n * roots.shape[1])
-    dampings = [p.share * mean_eigenvalue + p.decay for p in penalties]
+    mean_eigenvalue = roots.double().square().sum() / (n * roots.shape[1])
     is_wide = len(roots) < roots.shape[1]
     if is_wide:
         hessian = (roots @ roots.T).double() / n
@@ -228,7 +227,8 @@ def _exact_products(
         inner_queries = queries.T.double()
     raw_products = (gradients @ queries.T).double()
     products = []
-    for damping in dampings:
+    for penalty in penalties:
+        damping = damping_of(mean_eigenvalue, penalty)
         if not damping:  # no curvature, no decay: the block is left out
             products.append(torch.zeros_like(raw_products))
             continue
