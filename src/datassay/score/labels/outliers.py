@@ -105,17 +105,17 @@ def best_scale(
     fit: RidgeFit,
     refit: Callable[[Float[Tensor, "n k"]], RidgeFit],
 ) -> Outliers:
-    """Find outliers of the targets as they are, or on the scale that makes them likeliest.
+    """Find outliers on the raw targets, or on asinh(y / c) if that makes the targets likelier.
 
-    Errors that multiply, as of a price in another unit, hide in a skewed target.
+    Multiplicative errors, as of a price in another unit, hide in a skewed target.
 
     Args:
-        targets: given.
-        fit: to the targets.
-        refit: fits other targets.
+        targets: y.
+        fit: held-out ridge fit to y.
+        refit: returns such a fit to transformed targets.
 
     Returns:
-        The outliers; several outputs, and targets of either sign, are judged as they are.
+        The outliers. Several outputs, and targets of either sign, are never transformed.
     """
     outcome = _refine(targets, fit)
     median = float(targets.abs().median())
@@ -123,9 +123,9 @@ def best_scale(
     if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not is_positive:
         return outcome
     threshold = outcome.log_likelihood + GAIN
-    for c in (medians * median for medians in BENDS):
-        bent = torch.asinh(targets.double() / c)
-        rescaled = _refine(bent, refit(bent), is_bent=True)
+    for c in (factor * median for factor in BENDS):
+        transformed = torch.asinh(targets.double() / c)
+        rescaled = _refine(transformed, refit(transformed), is_bent=True)
         # Less the log slope of asinh(y / c), summed: a density of the targets as they are given.
         likelihood = rescaled.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
         if likelihood > threshold:
@@ -135,7 +135,7 @@ def best_scale(
 
 
 def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = False) -> Outliers:
-    """Return outliers from fits in which suspects count as expected, so that they bend none."""
+    """Find outliers by refits in which suspects are replaced by their expected targets."""
     outcome = outliers(targets, fit.held_out, is_bent=is_bent)
     was_suspect = torch.zeros(len(targets), dtype=torch.bool)
     for _ in range(ROUNDS if targets.shape[1] == 1 else 0):
@@ -143,8 +143,8 @@ def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = Fal
         if not is_suspect.any() or (is_suspect != was_suspect).sum() <= is_suspect.sum() / 50:
             break
         expected = clip_targets(outcome.expected, targets[~is_suspect])
-        mended = torch.where(is_suspect[:, None], expected, targets.double())
-        fit = fit.refit(mended, PENALTIES)
+        cleaned = torch.where(is_suspect[:, None], expected, targets.double())
+        fit = fit.refit(cleaned, PENALTIES)
         was_suspect = is_suspect
         earlier = outcome
         outcome = outliers(targets, fit.held_out, is_bent=is_bent)
@@ -157,7 +157,7 @@ def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = Fal
 def outliers(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], *, is_bent: bool = False
 ) -> Outliers:
-    """Return each target's score by its residual, of several outputs the worst, and P(wrong).
+    """Score each target by its residual (the worst output's), with P(target is wrong).
 
     Residuals that grow with the held-out output, as those of a skewed target, are divided by how
     large they usually are there: the logarithm of the residual's size as a polynomial in the rank
@@ -172,7 +172,7 @@ def outliers(
     be told from right ones that are no t.
 
     Args:
-        targets: given.
+        targets: y.
         held_out: outputs for each sample from the fit without it.
         is_bent: whether both are asinh(y / c).
 
@@ -224,7 +224,7 @@ def outliers(
 
 
 def least_share(probability: Float[Tensor, " n"]) -> float:
-    """Return the share that is wrong at least: of those above 0.9, less two standard errors."""
+    """Return a lower bound of the share wrong: targets above SURE, less two standard errors."""
     p_sure = probability.double().clamp_max(SURE) * (probability > SURE)
     lower_sum = p_sure.sum() - 2 * (p_sure * (1 - p_sure)).sum().sqrt()
     return float(lower_sum.clamp_min(0) / len(probability))
@@ -244,7 +244,7 @@ def clip_targets(
 
 
 def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Return the usual size of residuals at each output, divided by the geometric mean of these."""
+    """Return the typical size of residuals at each output level, relative to its geometric mean."""
     n = len(residual)
     size = residual.abs()
     floor = LEAST * size.median()
@@ -264,7 +264,7 @@ def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float
 
 
 def _flag_rare_sign(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """Flag targets of a sign that few have, unless those are the tail of the others across 0."""
+    """Flag targets of a minority sign, unless they are the majority's tail across 0."""
     is_rare = y.sign() == -y.sign().sum().sign()
     if not 0 < is_rare.double().mean() <= 1 - POSITIVE:
         return torch.zeros_like(is_rare)
@@ -273,7 +273,7 @@ def _flag_rare_sign(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
 
 
 def _flag_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """Flag targets at an end of the range that many share, near the others."""
+    """Flag targets equal to the range's minimum or maximum, where many are, as if clipped."""
     is_limit = torch.zeros(len(y), dtype=torch.bool)
     for end in (y.min(), y.max()):
         is_end = y == end
@@ -285,9 +285,10 @@ def _flag_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
 
 
 def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tensor, " n"]) -> float:
-    """Return the largest share that may be wrong, hidden among right ones that are Student's t.
+    """Return the largest plausible share of wrong targets hidden among Student-t residuals.
 
-    Wrong ones are like any other target y, as if swapped, or anywhere in their range; u: z's unit.
+    z: residuals, in the unit u [n] of the targets y. Wrong targets are distributed as y itself, as
+    if swapped, or uniformly over its range.
     """
     step = -(-len(z) // MOST_TARGETS)
     extent = y.max() - y.min()
@@ -314,10 +315,11 @@ def _probability(
     z: Float[Tensor, " n"], extent: Float[Tensor, " n"], opposite: Float[Tensor, " n"],
     stray: Bool[Tensor, " n"], of_unit: Callable[..., tuple[Tensor, float]], *, is_bent: bool,
 ) -> tuple[Float[Tensor, " n"], float, float]:  # fmt: skip
-    """Return P(wrong) of each target, the log-likelihood, and the largest share by a factor.
+    """Return P(target is wrong), the log-likelihood, and the largest share by a common factor.
 
-    In units: z, residuals; extent, the targets' range; opposite, residuals by the other sign, ∞
-    unless the sign is rare. `of_unit` is `weigh_factor` of a t and the targets' log densities.
+    In units of the residuals' scale: z, residuals; extent, the targets' range; opposite, residuals
+    after a change of sign, ∞ unless the sign is rare. stray: targets that may get more than 1/2.
+    of_unit: `weigh_factor` of a t distribution and the targets' log densities.
     """
     mirrored = StudentT(DEGREES[2]).log_prob(opposite)
     log_anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
@@ -343,7 +345,7 @@ def _stray_probability(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], stray: Bool[Tensor, " n"], *,
     is_bent: bool,
 ) -> Float[Tensor, " n"]:  # fmt: skip
-    """Return how likely each target is wrong and anywhere; above 1/2 those alone that stray."""
+    """Return P(target is wrong) if wrong ones lie anywhere; above 1/2 only where `stray` is set."""
     all_right, *_ = _best_mixture(z, log_anywhere, stray, 0.0)
     some_wrong, p_wrong, *_ = _best_mixture(z, log_anywhere, stray | is_bent, FIRST_SHARE)
     is_natural = is_bent and bool(p_wrong[stray].sum() < FAR_PART * p_wrong.sum())
@@ -365,9 +367,10 @@ def _mixture(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], nu: float, share: float,
     may_be_wrong: Bool[Tensor, " n"],
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
-    """Return the log-log_likelihood, P(wrong) and log density, [n], and right targets' t around 0.
+    """Fit a mixture by EM: right targets follow a t, wrong ones the density `log_anywhere`.
 
-    By EM for the t's scale and the share of wrong targets, whose log density is `log_anywhere`.
+    Returns the log-likelihood, P(wrong) and log density, each [n], and the fitted t. nu: degrees of
+    freedom. share: wrong share to start from; 0 stays 0.
     """
     scale = 1.0
     p_wrong = torch.zeros_like(z)
