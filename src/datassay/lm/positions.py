@@ -22,7 +22,7 @@ from datassay.collect.jacobian.suitable import plain_attention
 from datassay.models.user_code import user_code
 from datassay.score.influence.block_basis import BlockBasis
 from datassay.score.influence.first_order import Directions
-from datassay.score.influence.gradient_methods import Prepared, towards_queries
+from datassay.score.influence.gradient_methods import Prepared, directions_by_group
 
 
 def position_effects(
@@ -38,7 +38,7 @@ def position_effects(
     """
     share = 1.0 if adds else 1 / len(networks)
     by_query_batch: list[list[np.ndarray]] = []  # then by sample: [places, queries of the batch]
-    for _, towards in towards_queries(networks, queries):
+    for _, towards in directions_by_group(networks, queries):
         total: list[np.ndarray] = []
         for prepared, directions in zip(networks, towards, strict=True):
             slopes = _slopes(prepared, directions, samples)

@@ -192,13 +192,13 @@ class OutputChanges:
         start: position of the chunk's first sample.
         outputs: f(x_j) − f₋ᵢ(x_j), [chunk, m, k].
         weights: ‖w − w₋ᵢ‖², [chunk].
-        own_effect: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
+        self_influence: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
     """
 
     start: int
     outputs: Float[Tensor, "chunk m k"]
     weights: Float[Tensor, " chunk"]
-    own_effect: Float[Tensor, " chunk"] | None = None
+    self_influence: Float[Tensor, " chunk"] | None = None
 
 
 @result
@@ -210,14 +210,14 @@ class Effects:
         effect: outcome with minus without, [chunk, m].
         prediction: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [chunk], or None.
         weight: ‖w − w₋ᵢ‖², [chunk], or None.
-        own_effect: fall of its own loss by its presence, [chunk], or None.
+        self_influence: fall of its own loss by its presence, [chunk], or None.
     """
 
     start: int
     effect: Float[Tensor, "chunk m"]
     prediction: Float[Tensor, " chunk"] | None
     weight: Float[Tensor, " chunk"] | None
-    own_effect: Float[Tensor, " chunk"] | None = None
+    self_influence: Float[Tensor, " chunk"] | None = None
 
 
 def effects_of(
@@ -245,7 +245,7 @@ def effects_of(
             effect=torch.cat(effects),
             prediction=torch.cat([change.square().sum((1, 2)) for change in output_changes]),
             weight=chunk.weights,
-            own_effect=chunk.own_effect,
+            self_influence=chunk.self_influence,
         )
 
 
@@ -269,7 +269,7 @@ def gather(
     raising = _Leaders(keep, keeps_largest=True)
     lowering = _Leaders(keep, keeps_largest=False)
     total = torch.empty(n, dtype=torch.float64)
-    by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "own_effect": []}
+    by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "self_influence": []}
     for chunk in chunks:
         rows = slice(chunk.start, chunk.start + len(chunk.effect))
         if is_whole:
@@ -300,7 +300,7 @@ def gather(
         total=total.numpy(),
         prediction_change=columns["prediction"],
         weight_change=columns["weight"],
-        self_influence=columns["own_effect"],
+        self_influence=columns["self_influence"],
         outcome=with_all.numpy(),
         measure=measure,
         method=method,

@@ -141,7 +141,7 @@ def test_a_loss_is_rebuilt_from_what_is_stored_of_it(settings):
     stored = json.loads(json.dumps(describe_loss(loss)))
     assert repr(objective_of(stored, "auto", "ix")) == repr(loss)
     assert repr(objective_of(stored, "bce", "ix")) == repr(loss)
-    for other in ("mse", "cross_entropy", nn.MSELoss(), own_loss):
+    for other in ("mse", "cross_entropy", nn.MSELoss(), self_influence_loss):
         with pytest.raises(SettingError, match="was asked with another"):
             objective_of(stored, other, "ix")
     others = [Objective("bce"), Objective("mse"), *(Objective("bce", **s) for s in OTHER_LOSSES)]
@@ -410,21 +410,21 @@ def test_what_changed_is_told_by_name(tmp_path):
         da.open_index(path).query(new)
 
 
-def own_loss(model, batch):
+def self_influence_loss(model, batch):
     return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
 
 
 def test_a_loss_of_the_users_must_be_given_again(tmp_path):
     model, train, new = trained()
-    ix = da.index(model, train, tmp_path / "ix", loss=own_loss)
+    ix = da.index(model, train, tmp_path / "ix", loss=self_influence_loss)
     with pytest.raises(SettingError, match="loss must be given"):
         da.open_index(tmp_path / "ix", model)
     with pytest.raises(SettingError, match="other code"):
-        da.open_index(tmp_path / "ix", model, loss=lambda m, b: own_loss(m, b) * 2)
+        da.open_index(tmp_path / "ix", model, loss=lambda m, b: self_influence_loss(m, b) * 2)
     da.index(model, train, tmp_path / "named")
     with pytest.raises(SettingError, match="was asked with another"):
         da.open_index(tmp_path / "named", model, loss="mse")
-    again = da.open_index(tmp_path / "ix", model, loss=own_loss)
+    again = da.open_index(tmp_path / "ix", model, loss=self_influence_loss)
     assert (again.query(new, top=None).effect == ix.query(new, top=None).effect).all()
 
 

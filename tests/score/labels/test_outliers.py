@@ -13,9 +13,9 @@ from datassay.score.label_issues import label_issues
 from datassay.score.labels.outliers import (
     AT_LIMIT,
     LIMIT_SHARE,
+    _fit_mixture,
+    _fit_scales,
     _flag_limit,
-    _mixture,
-    _scales,
     least_share,
     outliers,
 )
@@ -101,7 +101,7 @@ def test_the_mixture_is_fitted_by_its_greatest_likelihood(nu, share):
     rng = np.random.default_rng(0)
     z = np.r_[1.7 * rng.standard_t(4, 400), rng.uniform(-60, 60, 30)]
     anywhere = torch.full((430,), -np.log(120.0), dtype=torch.float64)
-    likelihood, wrong, *_ = _mixture(torch.from_numpy(z), anywhere, nu, share, anywhere < 0)
+    likelihood, wrong, *_ = _fit_mixture(torch.from_numpy(z), anywhere, nu, share, anywhere < 0)
 
     def lost(parameters):
         scale, lot = np.exp(parameters[0]), expit(parameters[1]) if share else 0.0
@@ -218,4 +218,6 @@ def test_the_least_share_is_what_is_surely_wrong_less_two_standard_errors():
 def test_where_most_residuals_are_zero_no_scale_is_fitted():
     output, few = torch.arange(200.0).double(), torch.zeros(200).double()
     few[::3] = 5.0
-    assert (_scales(few, output) == 1).all() and (_scales(output[:5], output[:5]) == 1).all()
+    assert (_fit_scales(few, output) == 1).all() and (
+        _fit_scales(output[:5], output[:5]) == 1
+    ).all()

@@ -50,8 +50,8 @@ from datassay.score.influence.given import given_sets
 from datassay.score.influence.request import check_numbers
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
+    soften_loss,
     trained_network,
-    with_temperature,
 )
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 from datassay.store.digests import digest_of_values
@@ -137,7 +137,7 @@ def index(
         model, data, loss=loss, parameters=parameters, precision=precision, device=device,
         progress=progress,
     )  # fmt: skip
-    with_temperature(network, temperature)
+    soften_loss(network, temperature)
     engine = engine_named(engine) if isinstance(engine, str) else engine
     path = tempfile.mkdtemp(prefix="datassay-index-") if location is None else normal(location)
     digest, ids = samples_digest(network.train)
@@ -145,7 +145,7 @@ def index(
     names = parameters if isinstance(parameters, str | None) else list(parameters)
     run = {
         "index": FORMAT,
-        **identity(model, network.loss, network.own_loss),
+        **identity(model, network.loss, network.self_influence_loss),
         **machine_fingerprint(network.model),
         "training samples": digest,
         "curvature": curvature,

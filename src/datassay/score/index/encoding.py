@@ -57,9 +57,12 @@ class GradientEncoding:
         self, network: TrainedNetwork
     ) -> Iterator[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]:
         """Yield the rows of a network's training samples and their squared lengths by batch."""
-        for _, gradients, own_loss in network.both_gradients():
+        for _, gradients, self_gradients in network.both_gradients():
             rows, lengths = self.rows(gradients)
-            yield rows, lengths if own_loss is None else self.lengths(own_loss)
+            yield (
+                rows,
+                lengths if self_influence_loss is None else self.lengths(self_influence_loss),
+            )
 
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
         """Return the rows of a batch's gradients, not rounded, and the squared lengths ‖c‖²."""

@@ -52,8 +52,9 @@ def fidelity(
     queries = network.train.subset(np.sort(drawn[:m]).tolist())
     samples = network.train.subset(np.sort(drawn[m:]).tolist())
     sampled = replace(
-        network, train=samples, removed=None, n=len(drawn) - m, progress=silent, own_loss=None
-    )
+        network, train=samples, removed=None, n=len(drawn) - m, progress=silent,
+        self_influence_loss=None,
+    )  # fmt: skip
     bases = dict(encodings[0].bases)
     target = directions(network, bases, [batch for _, batch in queries], measure)
     exact = torch.cat([p.effect for p in removal_effects(sampled, bases, target, 1.0)]).numpy()

@@ -36,15 +36,15 @@ DEFAULT_LOSS = Objective("custom")
 
 
 def identity(
-    model: nn.Module, loss: Objective, own_loss: Objective | None = None
+    model: nn.Module, loss: Objective, self_influence_loss: Objective | None = None
 ) -> dict[str, object]:
     """Describe a network and its losses by plain JSON values, one entry per cause of difference."""
-    # own_loss: that of self-influence; None: the same.
+    # self_influence_loss: that of self-influence; None: the same.
     return {
         **model_fingerprint(model),
         **frozen_fingerprint(model),
         LOSS: describe_loss(loss),
-        OWN_TEMPERATURE: (own_loss or loss).temperature,
+        OWN_TEMPERATURE: (self_influence_loss or loss).temperature,
     }
 
 

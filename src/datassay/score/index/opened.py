@@ -40,7 +40,7 @@ from datassay.score.influence.gradient_methods import Prepared, queries_of
 from datassay.score.influence.short_training import added_damping
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
-    temperatures,
+    describe_temperature,
     trained_network,
 )
 from datassay.score.settings import Indexing, Queries, check_top
@@ -143,7 +143,7 @@ class Index(Tabular):
         warnings = tuple(dict.fromkeys((*network.warnings, *queries.warnings, *self.warnings)))
         method = (
             f"index, {self.manifest['curvature']} curvature, {self.bytes_per_sample:,} bytes a "
-            f"sample{added_damping([short_damping(self.location)])}{temperatures(network)}"
+            f"sample{added_damping([short_damping(self.location)])}{describe_temperature(network)}"
         )
         self_effect = self.self_influence()
         if n * m <= LARGEST_MATRIX:
@@ -375,7 +375,7 @@ class Index(Tabular):
             )
             temperature = self.manifest[OWN_TEMPERATURE]
             if temperature != self.loss.temperature:
-                self._network.own_loss = replace(self.loss, temperature=temperature)
+                self._network.self_influence_loss = replace(self.loss, temperature=temperature)
         return self._network, queries_of(self._network, samples, name)
 
     def _rows(

@@ -40,8 +40,8 @@ from datassay.score.influence.request import check_numbers
 from datassay.score.influence.short_training import left_to_learn
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
+    soften_loss,
     trained_network,
-    with_temperature,
 )
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
@@ -150,7 +150,7 @@ def index_plan(
         model, samples, loss=loss, parameters=parameters, precision=precision, device=device,
         progress=silent,
     )  # fmt: skip
-    with_temperature(network, temperature)
+    soften_loss(network, temperature)
     n_fitted = min(network.n, MOST_FITTED)
     blocks = network.per_sample.blocks
     is_exact = index_exact_rule(curvature, n_fitted, blocks)
@@ -322,7 +322,7 @@ def _assemble(
     all_block_bytes = float(block_bytes.sum())
     row_bytes = _row_bytes(network, pilot.sketch.n_bytes)
     # Further passes: for self-influence, and for what training left to learn.
-    extra = int(network.own_loss is not None) + int(pilot.follows)
+    extra = int(network.self_influence_loss is not None) + int(pilot.follows)
     n_compared = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # for the fidelity, in both ways
     fit_seconds = n_fitted * (pilot.sums + pilot.squares)
     pass_seconds = fit_seconds + (n + n_compared) * pilot.rows + eigen_seconds

@@ -103,7 +103,7 @@ def fit_noise(
     if trusted is None:
         trusted = torch.zeros(len(labels), dtype=torch.bool)
     while True:
-        fit = _expectation_maximisation(stacked[:, :, estimator_idx], labels, form, start, trusted)
+        fit = _fit_by_em(stacked[:, :, estimator_idx], labels, form, start, trusted)
         pairs = zip(estimator_idx, fit.weights.tolist(), strict=True)
         positive_idx = [j for j, weight in pairs if weight > LEAST_WEIGHT]
         if len(estimator_idx) == 1 or len(positive_idx) == len(estimator_idx):
@@ -114,7 +114,7 @@ def fit_noise(
     return replace(fit, weights=weights)
 
 
-def _expectation_maximisation(
+def _fit_by_em(
     outputs: Float[Tensor, "n k j"],
     labels: Int[Tensor, " n"],
     form: Form,

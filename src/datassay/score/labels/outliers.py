@@ -97,7 +97,7 @@ class Outliers:
     def most(self) -> float:
         """Largest share of the targets that may be wrong."""
         columns = zip(self.residual.T, self.targets.T, self.unit.T, strict=True)
-        return max(self.by_unit, *(_largest_share(*column) for column in columns))
+        return max(self.by_unit, *(_bound_share_wrong(*column) for column in columns))
 
 
 def best_scale(
@@ -157,7 +157,7 @@ def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = Fal
 def outliers(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], *, is_bent: bool = False
 ) -> Outliers:
-    """Score each target by its residual (the worst output's), with P(target is wrong).
+    """Return each target's score, by the residual of its worst output, and P(target is wrong).
 
     Residuals that grow with the held-out output, as those of a skewed target, are divided by how
     large they usually are there: the logarithm of the residual's size as a polynomial in the rank
@@ -181,10 +181,12 @@ def outliers(
     """
     residual = (targets - held_out).double()
     residual = residual - residual.median(0).values
-    scales = torch.stack([_scales(r, o) for r, o in zip(residual.T, held_out.T, strict=True)], 1)
+    scales = torch.stack(
+        [_fit_scales(r, o) for r, o in zip(residual.T, held_out.T, strict=True)], 1
+    )
     residual = residual / scales
     distance = residual.abs()
-    spread = _deviation(residual)
+    spread = _median_deviation(residual)
     # Where half of the residuals are equal, as for 2 samples, take the mean deviation; for repeated
     # samples that is rounding, which must not make an outlier either.
     spread = torch.where(spread > 0, spread, 1.2533 * distance.mean(0))
@@ -196,7 +198,7 @@ def outliers(
     has_rare_sign = torch.stack([_flag_rare_sign(y) for y in targets.T], 1)
     is_turned = has_rare_sign & (targets * held_out < 0)
     opposite = torch.where(is_turned, (-targets - held_out) / (scales * spread), torch.inf)
-    skill = _deviation(targets.double()) / (scales.median(0).values * spread)
+    skill = _median_deviation(targets.double()) / (scales.median(0).values * spread)
     least_score = torch.where(skill >= SKILL, NEAR_SCORE, 0.0).amin()
     stray = (score > least_score) | is_turned.any(1)
     if is_bent:  # where natural targets stray, too
@@ -216,7 +218,7 @@ def outliers(
 
         may_stray = stray & ~_flag_limit(targets[:, j])
         column = z[:, j], extent[j] / unit[:, j], opposite[:, j].double()
-        judged.append(_probability(*column, may_stray, of_unit, is_bent=is_bent))
+        judged.append(_estimate_wrong(*column, may_stray, of_unit, is_bent=is_bent))
     probabilities, likelihoods, shares = zip(*judged, strict=True)
     p_wrong = torch.stack(probabilities).amax(0)
     likelihood = sum(likelihoods) - len(residual) * float(spread.log().sum())
@@ -230,7 +232,7 @@ def least_share(probability: Float[Tensor, " n"]) -> float:
     return float(lower_sum.clamp_min(0) / len(probability))
 
 
-def _deviation(values: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
+def _median_deviation(values: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
     """Return the standard deviation of each column as its median absolute deviation has it."""
     return 1.4826 * (values - values.median(0).values).abs().median(0).values
 
@@ -243,7 +245,7 @@ def clip_targets(
     return expected.double().clamp(limits.amin(0), limits.amax(0))
 
 
-def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+def _fit_scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Return the typical size of residuals at each output level, relative to its geometric mean."""
     n = len(residual)
     size = residual.abs()
@@ -280,11 +282,14 @@ def _flag_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
         other_values = y[y != end].double().numpy()
         if len(other_values) and is_end.sum() >= max(AT_LIMIT, LIMIT_SHARE * len(y)):
             low, high = np.quantile(other_values, [0.25, 0.75])
-            is_limit |= is_end & bool(np.abs(other_values - float(end)).min() <= high - low)
+            nearest = np.abs(other_values - float(end)).min()
+            is_limit |= is_end & bool(nearest <= high - low)
     return is_limit
 
 
-def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tensor, " n"]) -> float:
+def _bound_share_wrong(
+    z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tensor, " n"]
+) -> float:
     """Return the largest plausible share of wrong targets hidden among Student-t residuals.
 
     z: residuals, in the unit u [n] of the targets y. Wrong targets are distributed as y itself, as
@@ -293,7 +298,7 @@ def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tens
     step = -(-len(z) // MOST_TARGETS)
     extent = y.max() - y.min()
     z, y, u = z[::step], y[::step], u[::step]
-    width = 0.9 * float(_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
+    width = 0.9 * float(_median_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
     if not (width > 0 and extent > 0):
         return 0.0
     kernel = (-(((y[:, None] - y) / width) ** 2) / 2).exp()
@@ -311,7 +316,7 @@ def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tens
     return largest
 
 
-def _probability(
+def _estimate_wrong(
     z: Float[Tensor, " n"], extent: Float[Tensor, " n"], opposite: Float[Tensor, " n"],
     stray: Bool[Tensor, " n"], of_unit: Callable[..., tuple[Tensor, float]], *, is_bent: bool,
 ) -> tuple[Float[Tensor, " n"], float, float]:  # fmt: skip
@@ -324,53 +329,55 @@ def _probability(
     mirrored = StudentT(DEGREES[2]).log_prob(opposite)
     log_anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
     # all_right, some_wrong: the log-likelihoods if no target is wrong, and if some are.
-    all_right, *_ = _best_mixture(z, log_anywhere, stray, 0.0)
+    all_right, *_ = _fit_best_mixture(z, log_anywhere, stray, 0.0)
     if extent.median() <= 1:  # a wrong target would not stand out
         return torch.zeros_like(z), all_right, 0.0
     # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
     all_may = torch.ones_like(stray)
-    some_wrong, p_anywhere, log_density, t = _best_mixture(z, log_anywhere, all_may, FIRST_SHARE)
+    some_wrong, p_anywhere, log_density, t = _fit_best_mixture(
+        z, log_anywhere, all_may, FIRST_SHARE
+    )
     p_wrong, largest_share = of_unit(t, log_density)
     p_either = p_wrong + p_anywhere - p_wrong * p_anywhere
     p_wrong = torch.where(p_wrong > 0.5, p_either, p_wrong)
     is_open = p_wrong <= LEAST_OF_UNIT
     inputs = (z[is_open], log_anywhere[is_open], stray[is_open])
-    p_stray = _stray_probability(*inputs, is_bent=is_bent)
+    p_stray = _estimate_stray_wrong(*inputs, is_bent=is_bent)
     p_wrong[is_open] = p_wrong[is_open].clamp_max(0.5).maximum(p_stray)
     log_likelihood = some_wrong if some_wrong - all_right > PARAMETERS else all_right
     return p_wrong, log_likelihood, largest_share
 
 
-def _stray_probability(
+def _estimate_stray_wrong(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], stray: Bool[Tensor, " n"], *,
     is_bent: bool,
 ) -> Float[Tensor, " n"]:  # fmt: skip
     """Return P(target is wrong) if wrong ones lie anywhere; above 1/2 only where `stray` is set."""
-    all_right, *_ = _best_mixture(z, log_anywhere, stray, 0.0)
-    some_wrong, p_wrong, *_ = _best_mixture(z, log_anywhere, stray | is_bent, FIRST_SHARE)
+    all_right, *_ = _fit_best_mixture(z, log_anywhere, stray, 0.0)
+    some_wrong, p_wrong, *_ = _fit_best_mixture(z, log_anywhere, stray | is_bent, FIRST_SHARE)
     is_natural = is_bent and bool(p_wrong[stray].sum() < FAR_PART * p_wrong.sum())
     if is_natural or some_wrong - all_right <= PARAMETERS:
         return torch.zeros_like(z)
     return torch.where(stray, p_wrong, p_wrong.clamp_max(0.5))
 
 
-def _best_mixture(
+def _fit_best_mixture(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], may_be_wrong: Bool[Tensor, " n"],
     share: float,
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
-    """Return the likeliest of `_mixture`'s fits over degrees of freedom."""
-    fits = (_mixture(z, log_anywhere, nu, share, may_be_wrong) for nu in DEGREES)
+    """Return the likeliest of `_fit_mixture`'s fits over degrees of freedom."""
+    fits = (_fit_mixture(z, log_anywhere, nu, share, may_be_wrong) for nu in DEGREES)
     return max(fits, key=lambda fit: fit[0])
 
 
-def _mixture(
+def _fit_mixture(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], nu: float, share: float,
     may_be_wrong: Bool[Tensor, " n"],
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
-    """Fit a mixture by EM: right targets follow a t, wrong ones the density `log_anywhere`.
+    """Return a mixture fitted by EM: right targets follow a t, wrong ones `log_anywhere`.
 
-    Returns the log-likelihood, P(wrong) and log density, each [n], and the fitted t. nu: degrees of
-    freedom. share: wrong share to start from; 0 stays 0.
+    As log-likelihood, P(wrong) and log density, both [n], and the t. nu: its degrees of freedom.
+    share: of wrong targets, to start from; 0 stays 0.
     """
     scale = 1.0
     p_wrong = torch.zeros_like(z)

@@ -82,7 +82,7 @@ def weigh_readings(
     noiseless_fit: NoiseFit,
     noisy_fits: Sequence[NoiseFit],
 ) -> Belief:
-    """Average the explanations of the labels, weighted by their posterior probability.
+    """Return the average of the explanations, weighted by their posterior probability.
 
     Args:
         outputs: held-out outputs of each estimator, each [n, k].
@@ -148,7 +148,7 @@ def weigh_readings(
 def find_unpredicted_classes(
     log_p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> Bool[Tensor, " k"]:
-    """Flag small classes that held-out predictions cannot rank above chance, [k].
+    """Return a mask of small classes that held-out predictions rank no better than chance, [k].
 
     Nothing tells then whether the labels are wrong or the inputs do not show the class. By the
     rank-sum test (Mann and Whitney 1947), one-sided, its normal approximation. Cost: n log n a

@@ -90,7 +90,7 @@ def ridge_fit(
     targets: Float[Tensor, "n k"] | None = None,
     is_scored: Bool[np.ndarray, " n"] | None = None,
 ) -> RidgeFit:
-    """Fit a ridge whose penalty, and offset of 0 or f₀, have the least leave-one-out error.
+    """Return the ridge fit of least leave-one-out error over penalties, and offsets 0 and f₀.
 
     One penalty a decade is tried, then those about the best: but for rare sets the error has one
     valley.

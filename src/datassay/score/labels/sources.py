@@ -188,7 +188,7 @@ def _test_sources(
     open_idx: Int[np.ndarray, " open"],
     values: Float[np.ndarray, "5 open"],
 ) -> tuple[LabelSources, Float[np.ndarray, " sources"]]:
-    """Test whether labels of a source surprise too much: the sources, and a p value of each.
+    """Return the sources, and a p value of each: whether its labels surprise too much.
 
     values: rows for each open label: its surprise, the variance and third moment of that, whether
     predictions contradict it, and the probability of that. `errs` is set where a source has enough
