@@ -61,7 +61,7 @@ class GradientEncoding:
             rows, lengths = self.rows(gradients)
             yield (
                 rows,
-                lengths if self_influence_loss is None else self.lengths(self_influence_loss),
+                lengths if self_gradients is None else self.lengths(self_gradients),
             )
 
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
