@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from datassay.act.choose.gains import EXPECTED, ActionGain
 from datassay.act.choose.kinds import ActionKind
-from datassay.act.choose.parts import R2, Yardstick
+from datassay.act.choose.parts import R2, ScoringRule
 from datassay.data.samples import SampleSet
 from datassay.methods.complexity.accuracy_curve import AccuracyCurve, nested_order
 from datassay.methods.complexity.needed_samples import extrapolate
@@ -26,7 +26,7 @@ DRAWS = 400
 def gain_of_more(
     learner: Learner,
     train: SampleSet,
-    rule: Yardstick,
+    rule: ScoringRule,
     *,
     whole: Float[np.ndarray, "_ m k"] | None = None,
     seed: int = 0,
@@ -80,11 +80,11 @@ def gain_of_more(
     )  # fmt: skip
 
 
-def _constant_error(train: SampleSet, rule: Yardstick) -> float:
+def _constant_error(train: SampleSet, rule: ScoringRule) -> float:
     """Return the error of the best constant guess."""
-    if rule.metric == R2 or rule.worth is None:
+    if rule.metric == R2 or rule.credit is None:
         return 1.0
-    return float(1 - rule.worth.mean(0).max())
+    return float(1 - rule.credit.mean(0).max())
 
 
 ACTIONS = (

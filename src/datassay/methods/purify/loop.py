@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import gammaincinv
 from torch import Tensor, nn
 
-from datassay.act.remove.rules import places_in_group
+from datassay.act.remove.rules import rank_within_group
 from datassay.collect.collection import collect
 from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import output_score
@@ -337,7 +337,7 @@ class _Job:
             return ranking[:n_allowed]
         labels = self.samples.y[keep.numpy()][ranking]
         n_spare = np.maximum(0, np.bincount(labels) - settings.min_per_class)
-        may_go = places_in_group(labels) < n_spare[labels]  # the first n_spare of each class
+        may_go = rank_within_group(labels) < n_spare[labels]  # the first n_spare of each class
         if settings.stop == "suspects" and self.suspicion is not None:
             may_go &= self.suspicion.may_go[keep.numpy()][ranking]
         return ranking[may_go][:n_allowed]

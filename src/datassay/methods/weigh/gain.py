@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay import rules
-from datassay.act.choose.parts import yardstick
+from datassay.act.choose.parts import scoring_rule
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.methods.weigh.reweight import HeadProblem
@@ -213,7 +213,7 @@ def _gain(
     names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], labels: np.ndarray, val: SampleSet
 ) -> WeightGain:
     """Score the outputs of all networks on the validation samples."""
-    rule = yardstick(val, labels, None)
+    rule = scoring_rule(val, labels, None)
     if val.is_classification and outputs.shape[-1] == 1:
         outputs = torch.cat([-outputs, outputs], -1)  # of two classes one logit, of the second
     scores = rule.scores(outputs.flatten(0, 1).numpy())

@@ -15,7 +15,7 @@ from datassay.act.choose.kinds import action_kinds
 from datassay.act.choose.learner import Chosen, best_learner
 from datassay.act.choose.looks import base_predictions
 from datassay.act.choose.parts import Part, fifths
-from datassay.act.choose.screen import most_wanted, screen
+from datassay.act.choose.screen import find_costliest_group, screen
 from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work, seconds_of
@@ -77,7 +77,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     estimates = [kind.estimate for kind in action_kinds().values() if kind.estimate is not None]
     with suppress(OutOfTime):
         for estimate in estimates:
-            row = estimate(learner, fold.train, fold.yardstick, whole=scores, seed=settings.seed)
+            row = estimate(learner, fold.train, fold.scoring_rule, whole=scores, seed=settings.seed)
             if row is not None:
                 rows.append(replace(row, note=_name_wanted(fold, issues, settings)))
     scale = len(train) / len(fold.train)
@@ -186,12 +186,12 @@ def _name_wanted(fold: Part, issues: DataIssues, settings: RunSettings) -> str:
     if fold.lin is None:
         return ""
     try:
-        closed = screen(fold.lin, fold.train, fold.penalty, fold.yardstick, settings.seed)
+        closed = screen(fold.lin, fold.train, fold.penalty, fold.scoring_rule, settings.seed)
         order = np.argsort(issues.ids)
         # Where the fold's samples are in the run's.
         rows = order[np.searchsorted(issues.ids, fold.train.ids, sorter=order)]
         weak, _ = told_groups(fold.train, fold.issues.held_out, issues.telling.take(rows))
-        group = most_wanted(closed, fold.train, settings.seed, weak)
+        group = find_costliest_group(closed, fold.train, settings.seed, weak)
     except DataError:
         return ""
     if group is None:
