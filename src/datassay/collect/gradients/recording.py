@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.layers import Given, Use, kind_of, unfold
+from datassay.collect.layers import ToUse, Use, gradient_rule, unfold
 from datassay.errors import ModelError
 
 # The uses of each block's weights, by its name: their sum over uses is the gradient.
@@ -34,7 +34,7 @@ class Recording:
         self._n_samples = n_samples
         self._blocks = {layer: block for block in blocks for layer in block.layers}
         # Of each call of a layer, its block and the map from its output's gradient to a use.
-        self._calls: list[tuple[Block, Given]] = []
+        self._calls: list[tuple[Block, ToUse]] = []
         self._gradients: dict[int, Tensor] = {}  # by outputs, by the call's position
         self._leaves: list[Tensor] = []  # outputs before which nothing is differentiated
         self._hooks: list[Any] = []
@@ -55,7 +55,7 @@ class Recording:
     def _record_call(
         self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any
     ) -> Any:
-        """Record a layer's input now, and its output's gradient once known; return the output."""
+        """Hook: record a layer's input, and later its output's gradient; return the output."""
         if not torch.is_grad_enabled():  # no part of what is differentiated
             return output
         if args:
@@ -63,7 +63,7 @@ class Recording:
         else:
             x = next(iter(kwargs.values()))
         index = len(self._calls)
-        kind = kind_of(layer)
+        kind = gradient_rule(layer)
         assert kind is not None
         if isinstance(layer, nn.Embedding) and len(x) == 1 < self._n_samples:  # positions, say
             x = x.expand(self._n_samples, *x.shape[1:])
@@ -89,8 +89,8 @@ class Recording:
         self._gradients[index] = gradient.to(dtype)
 
     def differentiate(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
-        """Return each block's uses from one backward pass of Σ weight · value."""
-        # `keep`: whether another pass follows.
+        """Return {block: uses} from one backward pass of Σ weight · value."""
+        # A use: the gradient factors of one call of the layer. keep: another pass follows.
         self._gradients.clear()
         results: Gradients = {}
         if values.requires_grad and self._leaves:
@@ -109,7 +109,7 @@ class Recording:
 
 
 def _call_layer(block: Block, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a layer's tensors; raise UnfitError where their shapes do not suit it."""
+    """Return call(*arguments); raise UnfitError if shapes do not suit the block's layer."""
     try:
         return call(*arguments)
     except (RuntimeError, IndexError, ValueError) as error:
