@@ -37,7 +37,7 @@ class Outcome:
     is_classification: bool
 
     def __call__(self, outputs: Float[Tensor, "... m k"]) -> Float[Tensor, "... m"]:
-        """Return the outcome under these outputs, for any leading axes."""
+        """Return each query's outcome under these outputs: output, margin or loss."""
         if self.measure == "output":
             if outputs.shape[-1] == 1:
                 return outputs[..., 0]
@@ -57,7 +57,7 @@ def outcome(
     *,
     is_classification: bool,
 ) -> Outcome:
-    """Return the outcome of some queries; raise if it does not suit them.
+    """Return the function from outputs to the queries' outcome; raise if it does not suit.
 
     Args:
         measure: "output", "margin" or "loss".
@@ -164,7 +164,7 @@ class Attribution(Tabular):
     self_influence: Float[np.ndarray, " n"] | None = None
 
     def to_table(self) -> pa.Table:
-        """Return one row per query and top sample: its position, direction, rank, id, effect."""
+        """Return one row per query and top sample: query, direction, rank, id, effect."""
         # Each direction ends where its sign does: with few samples the last one raising may lower.
         top = self.top
         directions = [
@@ -227,7 +227,7 @@ def effects_of(
     *,
     is_first_order: bool = False,
 ) -> Iterator[Effects]:
-    """Yield the effects on the outcome of chunks of output changes; to first order ∇m · Δf."""
+    """Yield effects on the outcome from chunks of output changes."""
     # outputs: of the network trained on all samples.
     with_all = measured(outputs)
     slope = None
@@ -258,7 +258,7 @@ def gather(
     top: int | None,
     own_query: Int[np.ndarray, " n"] | None = None,
 ) -> Attribution:
-    """Return the attribution of n samples, from chunks of their effects."""
+    """Return the attribution of n samples collected from chunks of their effects."""
     # with_all: the outcome of each query. own_query: each sample's position among the queries, or
     # −1; None: none is a query.
     n, m = len(ids), len(with_all)
@@ -318,7 +318,7 @@ class _Leaders:
         self.samples = torch.empty(0, dtype=torch.int64)
 
     def update(self, effect: Float[Tensor, "chunk m"], start: int) -> None:
-        """Keep the most extreme effects, of the former ones and of the samples from `start` on."""
+        """Merge a chunk's effects, samples from `start` on, into the most extreme so far."""
         samples = torch.arange(start, start + len(effect))[:, None].expand_as(effect)
         if len(self.effects):
             effect = torch.cat([self.effects, effect])

@@ -125,7 +125,7 @@ def test_the_best_of_groups_are_the_best_of_all(b):
     effect = torch.randperm(3 * b, generator=torch.Generator().manual_seed(b)).view(3, b).float()
     for keep in {1, min(b, 7)}:
         for largest in (True, False):
-            values, index = search._topk(effect, keep, keeps_largest=largest)
+            values, index = search._select_extremes(effect, keep, keeps_largest=largest)
             assert values.equal(effect.topk(keep, 1, largest=largest).values)
             assert effect.gather(1, index).equal(values)
 
@@ -508,10 +508,10 @@ def test_ids_that_are_texts(tmp_path):
 def test_networks_of_transformers_alone_are_built_again_and_nothing_is_fetched():
     transformers = pytest.importorskip("transformers")
     kinds = {"GPT2LMHeadModel": transformers.GPT2LMHeadModel, "GPT2Config": None, "evil": None}
-    assert {name: opening._transformers_class(name) for name in kinds} == kinds
+    assert {name: opening._find_transformers_class(name) for name in kinds} == kinds
     nested = {"attn_implementation": "evil/kernel"}
     config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
-    assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}
+    assert opening.remove_remote_code(config) == {"n_embd": 8, "text_config": {}}
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

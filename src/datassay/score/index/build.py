@@ -169,7 +169,7 @@ def index(
         encoder = encode_by(bases, sketch, network.dtype)
         classes = data.class_names if isinstance(data, SampleSet) else ()
         stored_ids = encode_sample_ids(ids)
-        _fill(path, run, network, encoder, stored_ids, classes, engine, progress)
+        _fill_store(path, run, network, encoder, stored_ids, classes, engine, progress)
         note_parts(path, digest_of_values(run))
         keep_network(path, run, model)
         opened = read_index(path, model, network.loss, device)
@@ -183,7 +183,7 @@ def index(
     return opened
 
 
-def _fill(
+def _fill_store(
     location: str,
     run: Mapping[str, Any],
     network: TrainedNetwork,
@@ -193,7 +193,7 @@ def _fill(
     engine: Engine,
     progress: Progress,
 ) -> None:
-    """Store the rows of the first samples, with what opening needs to know of the index."""
+    """Write the first samples' gradient rows and the index's manifest to the store."""
     run_digest = digest_of_values(run)
     sketch = encoder.sketch
     sizes = {"coordinates": sketch.n_coordinates, "width": sketch.width, "bits": sketch.bits}

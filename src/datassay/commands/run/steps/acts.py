@@ -26,7 +26,7 @@ from datassay.errors import DataError
 from datassay.optional import take_first
 from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import LEAST_NEW, DataIssues
-from datassay.score.checks.weak_groups import told_groups
+from datassay.score.checks.weak_groups import find_weak_groups
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.registry import Context
@@ -190,7 +190,7 @@ def _name_wanted(fold: Part, issues: DataIssues, settings: RunSettings) -> str:
         order = np.argsort(issues.ids)
         # Where the fold's samples are in the run's.
         rows = order[np.searchsorted(issues.ids, fold.train.ids, sorter=order)]
-        weak, _ = told_groups(fold.train, fold.issues.held_out, issues.telling.take(rows))
+        weak, _ = find_weak_groups(fold.train, fold.issues.held_out, issues.telling.take(rows))
         group = find_costliest_group(closed, fold.train, settings.seed, weak)
     except DataError:
         return ""
