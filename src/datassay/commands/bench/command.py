@@ -51,7 +51,7 @@ class TrustSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Check the values by themselves, before anything heavy is imported."""
+        """Raise if a setting is out of range, before anything heavy is imported."""
         check_seed(self.seed)
         in_interval("minutes", self.minutes, 0, 1e6, "(]")
         in_interval("steps", self.steps, 1, 1_000_000)

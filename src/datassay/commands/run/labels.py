@@ -97,7 +97,7 @@ class Labels:
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
-    """Return the classes with over a third of their labels suspected, at least FEWEST or all."""
+    """Return indices of classes with over a third (and FEWEST or all) of labels suspected."""
     counts = np.bincount(classes)
     suspects = np.bincount(classes[issues.is_issue])
     suspects = np.pad(suspects, (0, len(counts) - len(suspects)))
@@ -136,7 +136,7 @@ def label_verdict(findings: Findings) -> Labels:
 
 
 def confusions(findings: Findings) -> list[Confusion]:
-    """Return which labels are given wrongly, where that depends on the class, by frequency."""
+    """Return the pairs (true, given) that labels confuse, with their shares, largest first."""
     confused = []  # (true, given, share)
     names = findings.samples.class_names
     for j, noise in enumerate(findings.issues.noise):
@@ -154,7 +154,7 @@ def confusions(findings: Findings) -> list[Confusion]:
 
 
 def noise_share(findings: Findings) -> float:
-    """Return the share of wrong labels by the noise model that explains them best."""
+    """Return the share of labels that are wrong by the fitted noise model; 0 without one."""
     rates = [1 - np.diagonal(noise.transition).mean() for noise in findings.issues.noise]
     if not rates:
         return 0.0
@@ -162,7 +162,7 @@ def noise_share(findings: Findings) -> float:
 
 
 def label_facts(findings: Findings) -> dict[str, object]:
-    """Return what is known of wrong labels, for summary.json."""
+    """Return for summary.json how many labels are wrong, and the noise that was found."""
     issues = findings.issues
     names = findings.samples.class_names or ("0", "1")
     noises: list[dict[str, object]] = []
@@ -187,7 +187,7 @@ def _source_facts(sources: LabelSources) -> dict[str, object]:
 
 
 def quiet_card(findings: Findings, command: str) -> Advice:
-    """Return the card of a run that found nothing to act on; `command` opens the review."""
+    """Return the card "nothing to mend"; `command` opens the review."""
     issues = ()
     if findings.data_issues is not None:
         issues = findings.data_issues.issues

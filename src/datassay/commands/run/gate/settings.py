@@ -30,7 +30,7 @@ class CheckSettings(ScoreSettings):
     )
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Check conditions and baseline by themselves, before anything heavy is imported."""
+        """Raise if a setting, a condition or the baseline is invalid, before any heavy import."""
         super().refuse(only_plan=only_plan)
         if not self.fail_on:
             raise SettingError(
