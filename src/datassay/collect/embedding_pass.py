@@ -294,7 +294,7 @@ class _Samples:
         sha = hashlib.sha256()
         if isinstance(self.raw, Pictures):
             items = self.raw.files
-            sha.update(f"upright, on {self.raw.ground}".encode())  # how they are read
+            sha.update(f"upright, on {self.raw.background}".encode())  # how they are read
         for item in items:
             content = item
             if isinstance(item, Path):
