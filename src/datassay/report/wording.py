@@ -73,7 +73,7 @@ def rough_percent(share: float) -> str:
 
 
 def value_text(value: object, limit: int = 40) -> str:
-    """Cut a value of the user's table to a short text; empty where it is missing."""
+    """Return a table value as a short text; "" if it is missing."""
     if value is None or value != value:
         return ""
     if isinstance(value, float):
@@ -118,7 +118,7 @@ def label_text(class_names: tuple[str, ...], label: Any) -> str:
 
 
 def labels_given(values: object, names: Sequence[str] = ()) -> str:
-    """Name those of several 0/1 labels that are 1, by name or number: "labels 0, 3"."""
+    """Return which of several 0/1 labels are 1, by name or number: "labels 0, 3"."""
     positions = np.flatnonzero(np.asarray(values) == 1).tolist()
     if names:
         return ", ".join(names[j] for j in positions) or "no label"
