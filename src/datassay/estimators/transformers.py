@@ -67,7 +67,7 @@ class SampleWeightTrainerMixin:
                 f"every batch must hold {missing}; got {', '.join(inputs)}. Add the column."
             )
         outputs = model(**inputs)
-        losses = self._losses(outputs.logits, labels)
+        losses = self._compute_losses(outputs.logits, labels)
         if weight is None:
             weight = torch.ones_like(losses)
         else:
@@ -82,8 +82,8 @@ class SampleWeightTrainerMixin:
             return (mean, outputs)
         return mean
 
-    def _losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
-        """Return each sample's loss: cross-entropy of whole-number labels, else squared error."""
+    def _compute_losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
+        """Return each sample's loss, [b]: cross-entropy of class labels, else squared error."""
         if not labels.is_floating_point():
             smoothing = self.args.label_smoothing_factor  # pyrefly: ignore[missing-attribute] (of the Trainer)
             return functional.cross_entropy(
@@ -99,7 +99,7 @@ class SampleWeightTrainerMixin:
         return square.flatten(1).mean(1)
 
     def _check_arguments(self) -> None:
-        """Raise where the Trainer's arguments keep the weights from the loss."""
+        """Raise if the Trainer's arguments would drop the sample weights."""
         if self.args.remove_unused_columns:  # pyrefly: ignore[missing-attribute] (of the Trainer)
             raise SettingError(
                 f"remove_unused_columns must be False so that {WEIGHT_COLUMN} reaches the loss; "
@@ -108,5 +108,5 @@ class SampleWeightTrainerMixin:
         if getattr(self, "compute_loss_func", None) is not None:
             raise SettingError(
                 "compute_loss_func must be None, since it gives one number per batch; got one. "
-                "Override _losses instead."
+                "Override _compute_losses instead."
             )

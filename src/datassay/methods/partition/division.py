@@ -83,7 +83,7 @@ class PartitionFindings(SampleFindings):
     @property
     def block_names(self) -> list[str]:
         """The blocks as page and table call them, counted from 0: "block 0, mean size 3.00"."""
-        name, _, means = _telling_input(self)
+        name, _, means = _find_separating_input(self)
         names = [f"block {k}" for k in range(self.partition.n_blocks)]
         if len(means) != len(names):  # a block is empty, or no input tells them apart
             return names
@@ -92,7 +92,7 @@ class PartitionFindings(SampleFindings):
 
 
 def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
-    """Return names of the sources, and [K, sources] samples of each; no names if unknown."""
+    """Return source names, and the number of samples of each source in each block, [K, s]."""
     source = findings.samples.source
     partition = findings.partition
     if source is None:
@@ -149,13 +149,13 @@ def page(findings: PartitionFindings) -> Page:
     samples = findings.samples
     partition = findings.partition
     names = findings.block_names
-    telling, values, _ = _telling_input(findings)
-    draw = partial(_input_figure, values, telling)
+    telling, values, _ = _find_separating_input(findings)
+    draw = partial(_plot_input, values, telling)
     blocks = {
-        "table": _block_table(findings),
+        "table": _tabulate_blocks(findings),
         "map": lambda: draw(partition.block, names),
-        "targets": _target_figure(findings),
-        "figures": _figures(findings),
+        "targets": _plot_targets(findings),
+        "figures": _make_figures(findings),
         "gallery": gallery(findings),
     }
     sources = np.array([])
@@ -167,7 +167,7 @@ def page(findings: PartitionFindings) -> Page:
     numbers = {
         "tried": max(partition.held_out, default=1),
         "named": float(partition.responsibility[:, partition.sizes.argmax()].mean()),
-        "lead": _lead_text(findings),
+        "lead": _format_lead(findings),
         "telling": telling,
         "folder": named_folder(findings.facts, "blocks"),
         "is_scored": math.isfinite(findings.router["routed"]),
@@ -180,7 +180,7 @@ def page(findings: PartitionFindings) -> Page:
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
 
-def _lead_text(findings: PartitionFindings) -> str:
+def _format_lead(findings: PartitionFindings) -> str:
     """Return the lead of a model per block: "20.8 points (95 % interval 13.1 to 28.6)"."""
     low, high = (findings.router[name] for name in ("ahead_low", "ahead_high"))
     text, low_text, high_text = gain_numbers((low + high) / 2, low, high, findings.metric)
@@ -188,7 +188,7 @@ def _lead_text(findings: PartitionFindings) -> str:
     return f"{text}{unit} (95 % interval {low_text} to {high_text})"
 
 
-def _block_table(findings: PartitionFindings) -> Table:
+def _tabulate_blocks(findings: PartitionFindings) -> Table:
     """Return a table with a row per block, then all samples under one model."""
     partition = findings.partition
     n = len(findings.samples)
@@ -210,8 +210,8 @@ def _block_table(findings: PartitionFindings) -> Table:
     return table("Blocks", columns[: 5 + bool(names)], rows, in_terminal=True)
 
 
-def _figures(findings: PartitionFindings) -> Pair:
-    """Return the figures of the whole partition, and the samples of each source in each block."""
+def _make_figures(findings: PartitionFindings) -> Pair:
+    """Return two figures: blocks over an input, and sources by block."""
     partition = findings.partition
     router = findings.router
     metric = findings.metric
@@ -243,7 +243,7 @@ def _figures(findings: PartitionFindings) -> Pair:
 
 
 def gallery(findings: PartitionFindings) -> Gallery:
-    """Return the twelve surest samples of each block; among equals earlier ones first."""
+    """Return cards of the 12 samples most surely in each block."""
     block = findings.partition.block
     responsibility = findings.own_responsibility
     names = findings.block_names
@@ -270,7 +270,7 @@ def gallery(findings: PartitionFindings) -> Gallery:
     )  # fmt: skip
 
 
-def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[str]]:
+def _find_separating_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[str]]:
     """Return the column whose means differ most between blocks, its values, and those means.
 
     Nothing where the inputs tell no blocks apart, or are no named columns.
@@ -287,8 +287,8 @@ def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[s
     return samples.feature_names[j], values, means
 
 
-def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
-    """Plot how many samples of each group have which values of one input."""
+def _plot_input(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
+    """Return a histogram of one input's values, split by group."""
     figure = chart(plotly_text(title), "samples", showlegend=True, height=420)
     styles = zip(names, cycle(BLOCK_COLOURS), strict=False)
     groups = [(name, group == g, colour) for g, (name, colour) in enumerate(styles)]
@@ -297,8 +297,8 @@ def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list
     return figure
 
 
-def _target_figure(findings: PartitionFindings) -> "Figure":
-    """Plot shares of classes in each block, the rarest merged; or boxes of the first target."""
+def _plot_targets(findings: PartitionFindings) -> "Figure":
+    """Return a chart of each block's class shares, or of its first target's values."""
     samples = findings.samples
     partition = findings.partition
     names = findings.block_names

@@ -24,7 +24,7 @@ from datassay.train.fitter import ConvexFitter, Fitter
 
 
 def check_arguments(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
-    """Raise DataError or SettingError where `purify` cannot be done with these."""
+    """Raise DataError or SettingError if `purify` cannot run on these samples."""
     check_penalties(coalesce(settings.ridge, RIDGE), settings.damping)
     check_sets(train, val)
     check_pairs_remain(train)

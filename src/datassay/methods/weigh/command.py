@@ -58,7 +58,7 @@ class WeighSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Check the values by themselves, before anything heavy is imported."""
+        """Raise if a setting is out of range, before anything heavy is imported."""
         one_of("method", self.method, METHODS)
         one_of("search", self.search, SEARCHES)
         one_of("features", self.features, ("auto", "inputs", "model"))
