@@ -118,10 +118,7 @@ def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _load_outside_value(
-    function: FunctionType,
-    steps: Sequence[dis.Instruction],
-    index: int,
-    modules: dict[str, Any],
+    function: FunctionType, steps: Sequence[dis.Instruction], index: int, modules: dict[str, Any]
 ) -> Any:
     """Return the global or imported value that an instruction loads, else MISSING."""
     # `modules` holds the function's imports by local name, and is filled on the way.

@@ -190,14 +190,12 @@ def _list_candidates(
     candidates = []
     if projection is None:
         joint_seconds = time_limit if outputs == "auto" else _ANY
-        candidates = _list_exact_candidates(outputs, joint_seconds, _ANY)
+        candidates = _list_exact(outputs, joint_seconds, _ANY)
     fallback: Outputs = "averaged" if outputs == "averaged" else "joint"
     return [*candidates, _Candidate(fallback, projection, _ANY, "projection was set")]
 
 
-def _list_exact_candidates(
-    outputs, joint_seconds: float, averaged_seconds: float
-) -> list[_Candidate]:
+def _list_exact(outputs, joint_seconds: float, averaged_seconds: float) -> list[_Candidate]:
     """Return the allowed exact kernels as candidates, each with its time limit, seconds."""
     candidates = []
     if outputs in {"auto", "joint"}:
@@ -213,7 +211,7 @@ def _list_auto_candidates(
 ) -> list[_Candidate]:
     """Return the candidates of projection "auto", in `choose_form`'s order."""
     joint_seconds = time_limit if outputs == "auto" else MOST_SECONDS
-    candidates = _list_exact_candidates(outputs, joint_seconds, time_limit)
+    candidates = _list_exact(outputs, joint_seconds, time_limit)
     if outputs in {"auto", "averaged", "landmarks"}:
         reason = "n is large, so the kernel is seen from some of the samples"
         candidates += [_Candidate("averaged", None, MOST_SECONDS, reason, m) for m in landmarks]
@@ -258,7 +256,7 @@ def _size_form(
         jacobian_flops=work,
     )
     if candidate.landmarks:
-        return _size_landmark_form(layers, sizes, candidate.landmarks, item, common)
+        return _size_landmarks(layers, sizes, candidate.landmarks, item, common)
     outputs: Outputs = "joint"
     if k != 1:
         outputs = candidate.outputs
@@ -323,7 +321,7 @@ def _choose_item_bytes(layers: Layers, sizes, precision: str) -> int:
     return 8 if precision == "float64" else 4
 
 
-def _size_landmark_form(
+def _size_landmarks(
     layers: Layers, sizes, landmarks: int, item: int, common: partial[Form]
 ) -> Form:
     """Return the form of Nyström features against landmarks, with its sizes and work."""

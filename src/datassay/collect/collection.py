@@ -21,12 +21,7 @@ from datassay.collect.jacobian.kernel import kernel, landmark_positions
 from datassay.collect.jacobian.per_sample import inspect_layers, typed_copy, vectorizable_layers
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, check_initial_fit, probability_warning
-from datassay.collect.jacobian_pass import (
-    PROJECTED,
-    JacobianPass,
-    add_landmarks,
-    collect_blocks,
-)
+from datassay.collect.jacobian_pass import PROJECTED, JacobianPass, add_landmarks, collect_blocks
 from datassay.collect.layers import Layers
 from datassay.collect.linearization import Linearization
 from datassay.collect.settings import Collection, Computing

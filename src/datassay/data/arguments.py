@@ -46,11 +46,7 @@ def checks_arguments(function: F) -> F:
     @functools.cache
     def types_by_argument() -> dict[str, tuple[type, ...]]:
         hints = get_type_hints(function)
-        types = {
-            name: _list_checkable_types(hints[name])
-            for name in signature.parameters
-            if name in hints
-        }
+        types = {name: _flatten(hints[name]) for name in signature.parameters if name in hints}
         return {name: members for name, members in types.items() if members}
 
     @functools.wraps(function)
@@ -82,7 +78,7 @@ def checks_arguments(function: F) -> F:
     return check_and_call  # pyrefly: ignore[bad-return] (of the same signature)
 
 
-def _list_checkable_types(hint: Any) -> tuple[type, ...]:
+def _flatten(hint: Any) -> tuple[type, ...]:
     """Return the types that an annotation names, if all of them are checked here, else ()."""
     if get_origin(hint) in {Union, UnionType}:
         members = get_args(hint)

@@ -68,7 +68,7 @@ def _encode_classes(
         )
     classes = np.arange(len(class_names)) if class_names else np.unique(y)
     names = class_names or tuple(map(label_name, classes))
-    indices = _find_classes(y, classes, names, "y")
+    indices = _index(y, classes, names, "y")
     present = np.unique(indices)
     if len(present) < 2:
         raise DataError(
@@ -76,7 +76,7 @@ def _encode_classes(
             "Check the target, or set task='regression'."
         )
     if y_val is not None:
-        y_val = _find_classes(y_val, classes, names, "y_val")
+        y_val = _index(y_val, classes, names, "y_val")
     return indices, y_val, names
 
 
@@ -99,7 +99,7 @@ def encode_like(
         is_named = is_named or bool([float(name) for name in class_names])
     if is_named:
         y = np.array(list(map(label_name, y)))
-    return _find_classes(y, np.arange(len(class_names)), class_names, "y")
+    return _index(y, np.arange(len(class_names)), class_names, "y")
 
 
 def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) -> tuple[str, ...]:
@@ -241,9 +241,7 @@ def label_name(value: np.generic | str) -> str:
     return str(value)
 
 
-def _find_classes(
-    y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str
-) -> np.ndarray:
+def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
     """Return each label's index among `classes`, [n]; raise if a label is unknown."""
     # classes: as y holds them; names: in words; name: of y, in an error.
     if y.dtype.kind in "UO" and classes.dtype.kind not in "UO":

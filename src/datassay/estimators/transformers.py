@@ -67,7 +67,7 @@ class SampleWeightTrainerMixin:
                 f"every batch must hold {missing}; got {', '.join(inputs)}. Add the column."
             )
         outputs = model(**inputs)
-        losses = self._compute_losses(outputs.logits, labels)
+        losses = self._losses(outputs.logits, labels)
         if weight is None:
             weight = torch.ones_like(losses)
         else:
@@ -82,7 +82,7 @@ class SampleWeightTrainerMixin:
             return (mean, outputs)
         return mean
 
-    def _compute_losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
+    def _losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
         """Return each sample's loss, [b]: cross-entropy of class labels, else squared error."""
         if not labels.is_floating_point():
             smoothing = self.args.label_smoothing_factor  # pyrefly: ignore[missing-attribute] (of the Trainer)
@@ -108,5 +108,5 @@ class SampleWeightTrainerMixin:
         if getattr(self, "compute_loss_func", None) is not None:
             raise SettingError(
                 "compute_loss_func must be None, since it gives one number per batch; got one. "
-                "Override _compute_losses instead."
+                "Override _losses instead."
             )

@@ -180,12 +180,10 @@ def sum_by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
     parts = [Effects(0, effect, None, None, self_influence)]
     outcome = torch.from_numpy(attribution.outcome)
     gathered = gather(parts, outcome, "log_probability", samples.ids, attribution.method, None)
-    return replace(
-        gathered, warnings=(*attribution.warnings, *_list_warnings(effect.numpy(), samples))
-    )
+    return replace(gathered, warnings=(*attribution.warnings, *_warn(effect.numpy(), samples)))
 
 
-def _list_warnings(effect: np.ndarray, samples: TokenSamples) -> list[str]:
+def _warn(effect: np.ndarray, samples: TokenSamples) -> list[str]:
     """Return warnings: effects too large to be right, and texts without any effect."""
     doubts = []
     largest = float(np.abs(effect).max())

@@ -108,8 +108,7 @@ def _compose_lead(result: Any, baselines: list[str]) -> str:
     if total[top] <= 0:
         return "No text raised the answer's probability."
     ranks = [
-        f"{_format_ordinal(int(_ranks(getattr(result, n))[top]))} by {BASELINES[n][0]}"
-        for n in baselines
+        f"{_format(int(_ranks(getattr(result, n))[top]))} by {BASELINES[n][0]}" for n in baselines
     ]
     ranking = text_if(ranks, f" It comes {' and '.join(ranks)}.")
     return f"Text {result.ids[top]} raised it most, by {_in_nats(total[top])} nats.{ranking}"
@@ -140,16 +139,12 @@ def _make_script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
             "id": str(result.ids[text]),
             "pieces": list(parts[text].tokens.pieces) if text in parts else [result.shown[text]],
             "effects": _round(effects[text]),
-            "ranks": [
-                f"{BASELINES[n][0]} {_format_ordinal(int(ranks[n][text]))}" for n in baselines
-            ],
+            "ranks": [f"{BASELINES[n][0]} {_format(int(ranks[n][text]))}" for n in baselines],
         }
         for text in positions
     ]
     start = result.question.first
-    picks = [
-        _describe_token(result, k, effects[:, k], parts, positions) for k in range(effects.shape[1])
-    ]
+    picks = [_pick(result, k, effects[:, k], parts, positions) for k in range(effects.shape[1])]
     if result.effect.shape[1] == 1:  # one token is the whole answer
         picks = picks[:1]
     return {
@@ -166,7 +161,7 @@ def _prepend_whole(effect: np.ndarray) -> np.ndarray:
     return np.concatenate([effect.sum(1, keepdims=True), effect], 1)
 
 
-def _describe_token(
+def _pick(
     result: Any, k: int, effects: np.ndarray, parts: dict[int, Any], positions: dict[int, int]
 ) -> dict[str, Any]:
     """Return what is shown for answer token k (0: the whole answer): texts by effect."""
@@ -203,7 +198,7 @@ def _ranks(scores: np.ndarray) -> np.ndarray:
     return np.searchsorted(np.sort(-scores), -scores) + 1
 
 
-def _format_ordinal(rank: int) -> str:
+def _format(rank: int) -> str:
     """Return a rank as "1st", "2nd", "11th"."""
     ending = "th"
     if rank // 10 % 10 != 1:

@@ -159,10 +159,7 @@ def stack_counts(
 
 
 def log_histogram(
-    figure: "Figure",
-    values: np.ndarray,
-    groups: Sequence[Group],
-    hover: str,
+    figure: "Figure", values: np.ndarray, groups: Sequence[Group], hover: str
 ) -> "Figure":
     """Draw a histogram on a logarithmic axis, of values down to 1e-12 of the largest."""
     top = float(values.max())

@@ -133,11 +133,7 @@ class FeatureStore:
         sizes = {"chunk": layout.chunk, "samples": layout.sizes}
         whole_run = json.loads(json.dumps({"format": FORMAT, **run, **sizes}))  # no tuples there
         manifest = claim(
-            self.location,
-            whole_run,
-            GROUP,
-            _read_group_manifest,
-            lambda: _group_metadata(whole_run, free),
+            self.location, whole_run, GROUP, _read_group, lambda: _group_metadata(whole_run, free)
         )
         self.free = manifest["free"]
         self._claim_folders()
@@ -282,10 +278,10 @@ class FeatureStore:
 
 def features_manifest(location: str | Path) -> dict[str, Any] | None:
     """Read the manifest of a store ("run", "free", "versions"); None where there is none yet."""
-    return read_manifest(location, GROUP, _read_group_manifest)
+    return read_manifest(location, GROUP, _read_group)
 
 
-def _read_group_manifest(group: Any) -> dict[str, Any]:
+def _read_group(group: Any) -> dict[str, Any]:
     """Return our manifest from a Zarr group's metadata; raise ValueError if it is not ours."""
     if (group["zarr_format"], group["node_type"]) != (3, "group"):
         raise ValueError

@@ -183,10 +183,7 @@ def check_name(out: Path) -> None:
 
 
 def check_outputs(
-    out: Path,
-    names: Iterable[str],
-    inputs: Iterable[object],
-    folders: Iterable[str | Path] = (),
+    out: Path, names: Iterable[str], inputs: Iterable[object], folders: Iterable[str | Path] = ()
 ) -> None:
     """Raise if results would replace an input, or lie inside a folder that is read."""
     # inputs: texts and paths that may name files; others are left alone. folders: data and earlier

@@ -78,9 +78,7 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
         if not _is_stackable(fitting):
             outputs[i] = _run_in_time(_fit_alone, fitting)
     stacks = _group_in_stacks(fittings)
-    trained = list(
-        _train_concurrently(lambda stack: _run_in_time(_train_stack, fittings, stack), stacks)
-    )
+    trained = list(_run_each(lambda stack: _run_in_time(_train_stack, fittings, stack), stacks))
     predictions: dict[int, list[np.ndarray]] = {}  # by fitting, [m, k] for each of its fits
     for stack, networks in zip(stacks, trained, strict=True):
         if networks is None:
@@ -168,14 +166,14 @@ def train_in_stacks(
 
     starts = range(0, len(models), STACK)
     trained = []
-    for networks in _train_concurrently(train_stack, starts):
+    for networks in _run_each(train_stack, starts):
         trained.append(networks)
         progress("retrain networks", len(trained) * recipe.steps // len(starts), recipe.steps)
     state = {name: torch.cat([s.state[name] for s in trained]) for name in trained[0].state}
     return TrainedNetworks(trained[0].template, state)
 
 
-def _train_concurrently(train: Callable[[Any], Any], stacks: Iterable[Any]) -> Iterator[Any]:
+def _run_each(train: Callable[[Any], Any], stacks: Iterable[Any]) -> Iterator[Any]:
     """Yield the trained stacks in order, each trained on its own thread."""
     n_threads = torch.get_num_threads()
     with thread_count(1), ThreadPoolExecutor(n_threads) as pool:

@@ -155,9 +155,7 @@ def train_on_batches(
     stack = dense_stack(copies, x[:1], is_shared=prepared is None)
     if stack is None:
         write_gradients = partial(_write_autograd_gradients, template, fixed, recipe)
-        trained = _train_by_gradients(
-            start, draw_from(x, y), write_gradients, recipe, observe, progress
-        )
+        trained = _descend(start, draw_from(x, y), write_gradients, recipe, observe, progress)
     else:
         x = stack.before(x) if prepared is None else prepared
         drawn = draw_from(x, _encode_targets(y, n_outputs, dtype))
@@ -208,7 +206,7 @@ def stack_weights(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[
     return start, {name: w.detach() for name, w in weights.items()} | buffers
 
 
-def _train_by_gradients(
+def _descend(
     start: dict[str, Tensor],
     draw: Iterator[Batch],
     write_gradients: Callable[[dict[str, Tensor], Batch], Tensor],
@@ -249,17 +247,13 @@ def _train_dense(
     # Not for Adam: its step depends on the axes that it is taken along, descent's does not.
     is_descent = recipe.optimizer == "sgd" and recipe.batch_size is None
     if not (is_descent and first_batch.is_shared and n < 2 * n_inputs):
-        return _train_by_gradients(
-            start, draw, DenseGradients(stack, predict), recipe, observe, progress
-        )
+        return _descend(start, draw, DenseGradients(stack, predict), recipe, observe, progress)
     space = FunctionSpace(stack.layers[0], start, first_batch.x)
     gradients = DenseGradients(stack, predict, space.offset())
     kernel = space.kernel(first_batch)
     draw = (replace(kernel, weights=batch.weights) for batch in draw)
     coordinates = space.coordinates()
-    return space.weights(
-        _train_by_gradients(coordinates, draw, gradients, recipe, observe, progress)
-    )
+    return space.weights(_descend(coordinates, draw, gradients, recipe, observe, progress))
 
 
 def _write_autograd_gradients(

@@ -45,9 +45,9 @@ def test_rows_of_weights_that_a_batch_does_not_use_are_zeros(n_used):
     dense = torch.zeros(4, 7, 3)
     dense[:, used] = torch.randn(4, n_used, 3, generator=draw)
     idx = torch.randperm(21, generator=draw)[:9].sort().values
-    picked = encoding._pick_coordinates(dense[:, used].flatten(1), used, idx, 3)
+    picked = encoding._pick(dense[:, used].flatten(1), used, idx, 3)
     assert picked.equal(dense.flatten(1)[:, idx])
-    assert encoding._pick_coordinates(dense.flatten(1), None, idx, 3).equal(picked)
+    assert encoding._pick(dense.flatten(1), None, idx, 3).equal(picked)
     inverse = torch.rand(7, 3, generator=draw)
     coder = encoding.GradientEncoding({}, {"a": inverse}, {}, {}, Sketch(1, 1, 1, 0))
     length = (dense.square() * inverse).sum((1, 2)).double()

@@ -12,8 +12,8 @@ import datassay as da
 from datassay.errors import SettingError
 from datassay.score.influence.first_order import (
     TRUSTED,
-    _join_batches,
-    _multiply_shared_rows,
+    _join,
+    _multiply,
     too_far,
 )
 from datassay.score.influence.segments import tracin_settings
@@ -36,7 +36,7 @@ def of_rows(rows, n, seed):
 @given(chosen=st.lists(ROWS, min_size=1, max_size=3))
 def test_batches_of_some_rows_are_joined_as_if_the_others_were_zero(chosen):
     pieces = [of_rows(rows, 2 + i, i) for i, rows in enumerate(chosen)]
-    joined, rows = _join_batches([piece[:2] for piece in pieces], (N_ROWS, COLUMNS))
+    joined, rows = _join([piece[:2] for piece in pieces], (N_ROWS, COLUMNS))
     whole = torch.cat([piece[2] for piece in pieces])
     places = list(range(N_ROWS)) if rows is None else rows.tolist()
     torch.testing.assert_close(joined, whole.view(-1, N_ROWS, COLUMNS)[:, places].flatten(1))
@@ -49,7 +49,7 @@ def test_batches_of_some_rows_are_joined_as_if_the_others_were_zero(chosen):
 def test_products_are_those_of_all_rows_the_missing_ones_zero(ours, theirs):
     coords, rows, whole = of_rows(ours, 4, 0)
     matrix, q_rows, q_whole = of_rows(theirs, 5, 1)
-    products = _multiply_shared_rows(coords, rows, matrix, q_rows, COLUMNS)
+    products = _multiply(coords, rows, matrix, q_rows, COLUMNS)
     torch.testing.assert_close(products, whole @ q_whole.T, atol=1e-5, rtol=1e-5)
 
 

@@ -189,10 +189,7 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
 
 
 def predictions(
-    learner: Learner,
-    train: SampleSet,
-    held_out: SampleSet,
-    action: Action,
+    learner: Learner, train: SampleSet, held_out: SampleSet, action: Action
 ) -> Float[np.ndarray, "R m k"]:
     """Return predictions of R models on held-out samples, trained on the samples of an action.
 

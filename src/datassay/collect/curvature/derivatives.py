@@ -78,7 +78,7 @@ def derivatives(
     size = max(1, PASS_VALUES // (f.n_outputs * x.shape[1] ** order))
     for points in np.split(x, range(size, len(x), size)):
         if method == "autograd":
-            parts.append(_differentiate_by_autograd(f, points, order))
+            parts.append(_differentiate(f, points, order))
         else:
             parts.append(_differentiate_by_differences(f, points, order, bounds))
         n_done += len(points)
@@ -88,9 +88,7 @@ def derivatives(
     return method, tensors
 
 
-def _differentiate_by_autograd(
-    f: "PointFunction", x: np.ndarray, order: int
-) -> tuple[np.ndarray, ...]:
+def _differentiate(f: "PointFunction", x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """Return f's derivatives of orders 1 … order at x by autograd: [N, q, d, …] each."""
     with user_code(
         lambda error: (
@@ -113,7 +111,7 @@ def _autograd_agrees(f: "PointFunction", x: np.ndarray, bounds: np.ndarray) -> b
     # False where autograd fails, for which central differences need not.
     probes = x[np.linspace(0, len(x) - 1, min(N_PROBES, len(x))).astype(int)]
     try:
-        (slopes,) = _differentiate_by_autograd(f, probes, order=1)
+        (slopes,) = _differentiate(f, probes, order=1)
     except DataError:
         return False
     domain_width = bounds[:, 1] - bounds[:, 0]

@@ -7,11 +7,7 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
 
-from datassay.collect.choose_form import (
-    LARGEST_EIGENPROBLEM,
-    check_projection,
-    coordinates_for,
-)
+from datassay.collect.choose_form import LARGEST_EIGENPROBLEM, check_projection, coordinates_for
 from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.jacobian.blocks import DenseFactors

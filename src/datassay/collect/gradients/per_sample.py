@@ -77,12 +77,7 @@ class PerSample:
         self._flat = find_flat(model, self.blocks, probe, values)
 
     def gradients(
-        self,
-        values: Values,
-        batch: Any,
-        cotangents: Cotangents = _ones,
-        *,
-        is_known: bool = False,
+        self, values: Values, batch: Any, cotangents: Cotangents = _ones, *, is_known: bool = False
     ) -> Iterator[Gradients]:
         """Yield per-sample gradients, by block, of Σ cotangent · value for each cotangent."""
         # Gradients are lists of uses (one per call of the layer) by block; their `matrix` is [b,
@@ -186,12 +181,10 @@ class PerSample:
                 if any(uses):
                     joined[block.name] = join_samples(uses, block.shape[0])
             if index == 0:
-                self._report_culprit(
-                    self._find_culprit(values, batch, weight, joined), culprit_name
-                )
+                self._explain(self._find_culprit(values, batch, weight, joined), culprit_name)
             yield joined
 
-    def _report_culprit(self, culprit: tuple[str, float] | None, culprit_name: str | None) -> None:
+    def _explain(self, culprit: tuple[str, float] | None, culprit_name: str | None) -> None:
         """Raise ModelError if gradients are wrong even sample by sample; else add a warning."""
         if culprit and culprit[1] > ROUGH:
             raise ModelError(

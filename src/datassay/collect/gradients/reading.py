@@ -91,11 +91,7 @@ class Loaded:
         def subset(places: Sequence[int]) -> Batches:
             idx = np.asarray(places, dtype=np.int64)
             weights = self.order.weights
-            order = replace(
-                self.order,
-                indices=indices[idx],
-                weights=select_rows(weights, idx),
-            )
+            order = replace(self.order, indices=indices[idx], weights=select_rows(weights, idx))
             return replace(self, order=order).batches(size)
 
         ids = None if self.has_ids else indices

@@ -159,10 +159,8 @@ def _project_dense(block: DenseFactors, name: str, projector: Projector) -> Tens
     projection = projector.tensors[name]
     if projection.kind == "coordinates":
         row, column = _split_index(projection, block.inputs.shape[1])
-        gathered = _mix_outputs(
-            _gather_entries(block.gradients, row), name, projector
-        )  # [n, rows, p]
-        return gathered.mul_(_gather_entries(block.inputs, column)[:, None]).mul_(projection.scale)
+        gathered = _mix_outputs(_gather(block.gradients, row), name, projector)  # [n, rows, p]
+        return gathered.mul_(_gather(block.inputs, column)[:, None]).mul_(projection.scale)
     full = block.gradients[..., None] * block.inputs[:, None, None, :]  # [n, k, n_out, n_in]
     return _project_full(full.flatten(2), name, projector)
 
@@ -180,7 +178,7 @@ def _project_convolution(block: ConvolutionFactors, name: str, projector: Projec
     patches = block.patches.index_select(1, table.flatten().to(block.patches.device))
     patches = patches.view(n, *table.shape, -1)  # [n, n_out, width, positions]
     entries = block.gradients.transpose(1, 2) @ patches.mT  # [n, n_out, k, width]
-    features = _gather_entries(entries.transpose(1, 2).flatten(2), entry_idx).mul_(projection.scale)
+    features = _gather(entries.transpose(1, 2).flatten(2), entry_idx).mul_(projection.scale)
     return _mix_outputs(features, name, projector)
 
 
@@ -203,9 +201,7 @@ def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projec
         return _mix_outputs(gradient, name, projector)
     assert projection.index is not None
     if projection.kind == "coordinates":
-        features = (
-            _gather_entries(gradient, projection.index.to(gradient.device)) * projection.scale
-        )
+        features = _gather(gradient, projection.index.to(gradient.device)) * projection.scale
     else:
         assert projection.sign is not None
         features = gradient.new_zeros(*gradient.shape[:2], projection.n_features)
@@ -221,9 +217,7 @@ def _split_index(projection: TensorProjection, n_in: int) -> tuple[Tensor, Tenso
     return projection.index // n_in, projection.index % n_in
 
 
-def _gather_entries(
-    values: Float[Tensor, "... d"], index: Int[Tensor, " p"]
-) -> Float[Tensor, "... p"]:
+def _gather(values: Float[Tensor, "... d"], index: Int[Tensor, " p"]) -> Float[Tensor, "... p"]:
     """Return values[..., index], which torch does several times faster as a gather."""
     return values.gather(-1, index.to(values.device).expand(*values.shape[:-1], -1))
 

@@ -6,13 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from datassay.commands.command import Command
-from datassay.commands.inputs import (
-    MODEL,
-    MODEL_HELP,
-    SEED_HELP,
-    check_file,
-    whole_auto_or_none,
-)
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, check_file, whole_auto_or_none
 from datassay.data.settings import Loading, check_seed
 from datassay.errors import SettingError
 from datassay.rules import at_least, in_interval, one_of, positive

@@ -150,7 +150,7 @@ def _describe_model(make: Any, settings: TrustSettings) -> dict[str, str]:
         start = f"those of {settings.weights.name}"
     return model_facts(settings.model, f"{settings.model}, first weights {start}") | {
         "Training": f"{recipe.optimizer}, step size {recipe.lr:g}, {recipe.steps:,} updates of "
-        f"{batch}, weight decay {recipe.weight_decay:g}",
+        f"{batch}, weight decay {recipe.weight_decay:g}"
     }
 
 

@@ -125,13 +125,11 @@ def open_with_samples(
             f"{count(n_extra, 'sample')} of the index {inflect(n_extra, 'is', 'are')} not in "
             "DATA and shown by id alone."
         )
-    warnings += _check_unchanged(index, samples, positions)
+    warnings += _recheck(index, samples, positions)
     return Opened(index, samples, np.concatenate([positions, index_only]), tuple(warnings))
 
 
-def _check_unchanged(
-    index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]
-) -> list[str]:
+def _recheck(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]) -> list[str]:
     """Raise if samples changed since the index was made; return a warning if only some did."""
     stored = index.self_influence()[positions]
     # Only those of large self-influence: of samples that are learned well it is close to 0.

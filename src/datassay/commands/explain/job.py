@@ -106,10 +106,7 @@ class ExplainFindings(Findings):
 
 
 def run(
-    train: SampleSet,
-    val: SampleSet | None,
-    settings: ExplainSettings,
-    progress: Progress = silent,
+    train: SampleSet, val: SampleSet | None, settings: ExplainSettings, progress: Progress = silent
 ) -> ExplainFindings:
     """Compute everything that `datassay explain` shows, without writing anything."""
     started = time.perf_counter()

@@ -47,10 +47,7 @@ class Built:
 
 
 def run(
-    train: SampleSet,
-    val: SampleSet | None,
-    settings: IndexSettings,
-    progress: Progress = silent,
+    train: SampleSet, val: SampleSet | None, settings: IndexSettings, progress: Progress = silent
 ) -> Built:
     """Make the index of `train`, or append `val` to it where the settings say so."""
     started = time.perf_counter()
@@ -131,10 +128,7 @@ def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
     rows = {}
     if opened.appended:
         rows["came after the curvature was fitted"] = percent(round(opened.appended, 3))
-    rows |= {
-        "bytes per sample": f"{opened.bytes_per_sample:,}",
-        "seconds": f"{built.seconds:.1f}",
-    }
+    rows |= {"bytes per sample": f"{opened.bytes_per_sample:,}", "seconds": f"{built.seconds:.1f}"}
     table = Table("what", Column("how much", justify="right"), show_header=False)
     for name, figure in rows.items():
         table.add_row(name, figure)

@@ -22,13 +22,7 @@ from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.processes import engine_named
 from datassay.collect.form import MOST_COLUMNS, within_memory
 from datassay.collect.linearization import Linearization
-from datassay.commands.facts import (
-    data_facts,
-    model_facts,
-    noise_facts,
-    seed_facts,
-    weights_facts,
-)
+from datassay.commands.facts import data_facts, model_facts, noise_facts, seed_facts, weights_facts
 from datassay.commands.run.findings import PENDING, Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import act_table
@@ -188,7 +182,7 @@ def run(
         curve_seconds = CURVE_SHARE * (end - time.perf_counter()) / seconds_per_nominal
         networks = _retrain(net, timed, _with_budget(config, curve_seconds))
         acts_seconds = (end - time.perf_counter()) / seconds_per_nominal
-        acts = _compare_actions(net, timed, _with_budget(config, acts_seconds))
+        acts = _compare(net, timed, _with_budget(config, acts_seconds))
     attribution = removals.attribution
     query_outputs = removals.query_outputs
     if at_trained and networks.networks is not None:
@@ -243,9 +237,7 @@ def _with_budget(settings: RunSettings, seconds: float) -> RunSettings:
     return replace(settings, budget=max(0.0, seconds))
 
 
-def _compare_actions(
-    model: nn.Module, context: Context, settings: RunSettings
-) -> ActionTable | None:
+def _compare(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
     """Return what each action on the data gains; None if not asked for or out of time."""
     try:
         return act_table(model, context, settings)

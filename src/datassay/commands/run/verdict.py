@@ -214,11 +214,9 @@ def _make_cards(
     if labels.n_review:
         cards += [_make_label_card(findings, labels, typed, measured)]
     arguments = table, labels.tried, typed
-    cards += [
-        _make_action_card(action, *arguments) for action in other_actions if action.advice == DO
-    ]
+    cards += [_make_card(action, *arguments) for action in other_actions if action.advice == DO]
     cards += data_cards[n_leading:]
-    cards += [_make_action_card(action, *arguments) for action in may_help]
+    cards += [_make_card(action, *arguments) for action in may_help]
     drop = _find_drop(measured)
     # Labels are corrected first: a drop leaves out the same suspects, and no loss is no gain.
     if drop is not None and not labels.n_flagged and findings.before is None:
@@ -267,7 +265,7 @@ def _judge_review(before: BeforeAfter) -> list[Advice]:
     return [Advice("before", "fine", f"Keep the {phrase}", text)]
 
 
-def _make_action_card(action: ActionGain, table: ActionTable, them: str, typed: Typed) -> Advice:
+def _make_card(action: ActionGain, table: ActionTable, them: str, typed: Typed) -> Advice:
     """Return an action's card: its measured gain, and the command that does it."""
     text = f"{_capital(clause(action, table, them))} on held-out samples."
     if action.verdict != BETTER and action.low > 0:

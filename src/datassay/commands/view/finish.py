@@ -111,7 +111,7 @@ class Finish:
         for words in self._compose_commands(majority):
             output = self._follow(words, started)
             if output is not None:
-                return self._update_state(state=FAILED, message=output[-LONGEST:])
+                return self._set(state=FAILED, message=output[-LONGEST:])
         try:
             summary = json.loads((self.after / SUMMARY).read_text(encoding="utf-8"))
             result = {
@@ -121,10 +121,8 @@ class Finish:
                 "page": _make_relative(self.after / "index.html"),
             }
         except (OSError, ValueError, LookupError) as error:
-            return self._update_state(
-                state=FAILED, message=f"The run wrote no result: {error!r}"[:LONGEST]
-            )
-        self._update_state(state=DONE, result=result, seconds=time.monotonic() - started)
+            return self._set(state=FAILED, message=f"The run wrote no result: {error!r}"[:LONGEST])
+        self._set(state=DONE, result=result, seconds=time.monotonic() - started)
 
     def _follow(self, words: list[str], started: float) -> str | None:
         """Run a command, its last line shown as stage; return its output if it failed, or None."""
@@ -141,12 +139,12 @@ class Finish:
             for line in process.stdout:
                 lines.append(line)
                 if words[0] == "run" and line.strip():
-                    self._update_state(stage=line.strip()[:200], seconds=time.monotonic() - started)
+                    self._set(stage=line.strip()[:200], seconds=time.monotonic() - started)
         if process.returncode:
             return "".join(lines).strip()
         return None
 
-    def _update_state(self, **changes: Any) -> None:
+    def _set(self, **changes: Any) -> None:
         with self._lock:
             for name, value in changes.items():
                 setattr(self._state, name, value)

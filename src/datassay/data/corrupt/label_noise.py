@@ -80,9 +80,7 @@ def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generato
         new_class = (new_class + 1) % n_classes
     elif isinstance(kind, Mapping):
         for label, noisy in kind.items():
-            new_class[_find_class(label, samples.class_names)] = _find_class(
-                noisy, samples.class_names
-            )
+            new_class[_find(label, samples.class_names)] = _find(noisy, samples.class_names)
     else:
         raise DataError(
             f"kind must be 'uniform', 'pair', a mapping or a [K, K] matrix; got {kind!r}."
@@ -93,7 +91,7 @@ def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generato
     return y
 
 
-def _find_class(label: Any, names: tuple[str, ...]) -> int:
+def _find(label: Any, names: tuple[str, ...]) -> int:
     """Return the index of the class that is given by its name or index."""
     if label in names:
         return names.index(label)

@@ -30,7 +30,7 @@ def _is_file(path: Path) -> bool:
         return file.read(6) == b"ARROW1"
 
 
-def _write_changed(path: Path, target: Path, change: Change) -> None:
+def _write(path: Path, target: Path, change: Change) -> None:
     """Write the stored table with other labels and rows removed, in the same schema."""
     stored = read_arrow(path)
     table = apply_change(without_views(stored), change)
@@ -48,5 +48,5 @@ def _write_changed(path: Path, target: Path, change: Change) -> None:
 
 
 FORMAT = TableFormat(
-    name="Arrow", suffixes=(".feather", ".arrow"), read=read_arrow, give_back=_write_changed
+    name="Arrow", suffixes=(".feather", ".arrow"), read=read_arrow, give_back=_write
 )

@@ -148,7 +148,7 @@ def _split_rows(text: str, separator: str) -> list[list[str]]:
     return rows
 
 
-def _read_table(path: Path, ids: str | None) -> pa.Table:
+def _read(path: Path, ids: str | None) -> pa.Table:
     """Return the table in a text file, its columns typed by their values."""
     # Columns of digits with leading zeros stay strings, ids unless all are plain whole numbers.
     text = _read_text(path)
@@ -335,7 +335,7 @@ def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
             )
 
 
-def _write_changed(path: Path, target: Path, change: Change) -> None:
+def _write(path: Path, target: Path, change: Change) -> None:
     """Write the text with rows removed and labels replaced, all other bytes unchanged."""
     is_zipped = path.suffix.lower() == ".gz"
     raw = path.read_bytes()
@@ -391,6 +391,6 @@ FORMAT = TableFormat(
     names=_read_header,
     name="CSV and TSV",
     suffixes=(".csv", ".tsv", ".csv.gz", ".tsv.gz"),
-    read=_read_table,
-    give_back=_write_changed,
+    read=_read,
+    give_back=_write,
 )

@@ -17,7 +17,7 @@ _SPACE = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
 
-def _read_table(path: Path, ids: str | None) -> pa.Table:
+def _read(path: Path, ids: str | None) -> pa.Table:
     """Return the table in a file of JSON lines: a column per key, null where it is absent."""
     size = path.stat().st_size
     check_fits(2.0 * size, f"the text in {path}")
@@ -29,7 +29,7 @@ def _read_table(path: Path, ids: str | None) -> pa.Table:
     return parse_in_blocks(parse, size)
 
 
-def _write_changed(path: Path, target: Path, change: Change) -> None:
+def _write(path: Path, target: Path, change: Change) -> None:
     """Write the lines with rows removed and labels replaced, all other bytes unchanged."""
     lines = path.read_bytes().splitlines(keepends=True)
     ends = list(itertools.accumulate(map(len, lines)))
@@ -75,5 +75,5 @@ def _find_value(line: str, key: str) -> tuple[int, int]:
 
 
 FORMAT = TableFormat(
-    name="JSON lines", suffixes=(".jsonl", ".ndjson"), read=_read_table, give_back=_write_changed
+    name="JSON lines", suffixes=(".jsonl", ".ndjson"), read=_read, give_back=_write
 )

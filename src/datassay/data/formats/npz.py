@@ -132,7 +132,7 @@ def _open_original(path: Path, task: Task | None, may_link: bool) -> Original:
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
         stays = keep.reshape(-1, *[1] * (labels.ndim - 1))
-        changed = _encode_like_stored(source, y, np.where(stays, labels, y), names)
+        changed = _to_stored(source, y, np.where(stays, labels, y), names)
         with reading(path), zipfile.ZipFile(path) as archive, zipfile.ZipFile(
             folder / path.name, "w"
         ) as target:  # fmt: skip
@@ -170,11 +170,7 @@ def original_builtin(name: str) -> Original:
     ids = np.arange(len(y))
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        parts = {
-            "x": source.train.x,
-            "y": _encode_like_stored(source, y, labels, names),
-            "ids": ids,
-        }
+        parts = {"x": source.train.x, "y": _to_stored(source, y, labels, names), "ids": ids}
         if source.train.source is not None:
             parts |= {"source": source.train.source.astype(str)}
         arrays: dict[str, Any] = {key: values[keep] for key, values in parts.items()}
@@ -186,7 +182,7 @@ def original_builtin(name: str) -> Original:
     return Original(ids, y, names, is_numbered=False, file=f"{name}.npz", write=write)
 
 
-def _encode_like_stored(
+def _to_stored(
     source: Source,
     y: Shaped[np.ndarray, " n *k"],
     labels: Shaped[np.ndarray, " n *k"],

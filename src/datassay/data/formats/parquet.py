@@ -13,7 +13,7 @@ from datassay.data.source import check_fits
 from datassay.data.tables.columns import decode_column
 
 
-def _read_table(path: Path, ids: str | None) -> pa.Table:
+def _read(path: Path, ids: str | None) -> pa.Table:
     """Return the table in a Parquet file, with pandas' row labels as columns."""
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:  # by a name of any bytes
         fields = file.schema_arrow
@@ -36,7 +36,7 @@ def _read_table(path: Path, ids: str | None) -> pa.Table:
     return table
 
 
-def _write_changed(path: Path, target: Path, change: Change) -> None:
+def _write(path: Path, target: Path, change: Change) -> None:
     """Write the table with other labels and rows removed, compressed as before."""
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:
         options: dict[str, Any] = {}
@@ -50,6 +50,4 @@ def _write_changed(path: Path, target: Path, change: Change) -> None:
             pq.write_table(apply_change(file.read(), change), written, **options)
 
 
-FORMAT = TableFormat(
-    name="Parquet", suffixes=(".parquet",), read=_read_table, give_back=_write_changed
-)
+FORMAT = TableFormat(name="Parquet", suffixes=(".parquet",), read=_read, give_back=_write)

@@ -22,7 +22,7 @@ INFO = "dataset_info.json"
 SPLITS = "dataset_dict.json"
 
 
-def _read_table(folder: Path, ids: str | None) -> pa.Table:
+def _read(folder: Path, ids: str | None) -> pa.Table:
     """Return the table of a saved Hugging Face data set, with class names instead of codes."""
     table = pa.concat_tables([table for _, table in _read_data_files(folder)])
     features: dict[str, Any] = {}
@@ -51,9 +51,7 @@ def _read_data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
         )
     with reading(folder / STATE):
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        files = [
-            folder / Path(entry["filename"]).name for entry in state.get("_read_data_files", ())
-        ]
+        files = [folder / Path(entry["filename"]).name for entry in state.get("_data_files", ())]
         if not files or state.get("_indices_data_files"):
             raise ValueError("it names no files of data, or rows that are chosen by indices")
     results = []
@@ -63,7 +61,7 @@ def _read_data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
     return results
 
 
-def _write_changed(source: Path, target: Path, change: Change) -> None:
+def _write(source: Path, target: Path, change: Change) -> None:
     """Write the rows kept, with other labels, to files of the same names and schema."""
     keep = change.keep
     files = _read_data_files(source)
@@ -93,6 +91,6 @@ FORMAT = TableFormat(
     name="saved datasets",
     holds="what save_to_disk of datasets wrote",
     is_folder=lambda folder: any((folder / name).is_file() for name in (STATE, SPLITS)),
-    read=_read_table,
-    give_back=_write_changed,
+    read=_read,
+    give_back=_write,
 )

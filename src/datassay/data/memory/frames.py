@@ -193,9 +193,7 @@ def check_index(table: pa.Table) -> None:
 
 def described_range(table: pa.Table) -> tuple[range, str | None] | None:
     """Return row labels that pandas stored as a range, and their name; None without one."""
-    ranges = [
-        i for i in _read_index_columns(table) if isinstance(i, dict) and i.get("kind") == "range"
-    ]
+    ranges = [i for i in _read_index(table) if isinstance(i, dict) and i.get("kind") == "range"]
     if len(ranges) != 1:
         return None
     ends = [ranges[0].get(key) for key in ("start", "stop", "step")]
@@ -209,11 +207,11 @@ def described_range(table: pa.Table) -> tuple[range, str | None] | None:
 def row_labels(table: pa.Table) -> set[str]:
     """Return the names of the columns that hold pandas' row labels (its index)."""
     labels = {name for name in table.column_names if _PANDAS_INDEX.fullmatch(name)}
-    marked = {i for i in _read_index_columns(table) if isinstance(i, str)}
+    marked = {i for i in _read_index(table) if isinstance(i, str)}
     return labels | (marked & set(table.column_names))
 
 
-def _read_index_columns(table: pa.Table) -> list[Any]:
+def _read_index(table: pa.Table) -> list[Any]:
     """Return the `index_columns` of a table's pandas metadata; [] if it has none."""
     try:
         indices = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]

@@ -234,7 +234,7 @@ def _plot_scores(findings: CurveFindings) -> "Figure":
     metric = findings.metric
     figure, n = _start_chart(findings, metric)
     low, median, high = findings.extrapolation.score(n)
-    _fill_band(figure, n, low, high, findings.interval)
+    _fill(figure, n, low, high, findings.interval)
     hover = f"%{{x:,.0f}} samples: {metric} %{{y:.3f}}<extra></extra>"
     line(figure, n, median, "law, median", BLUE, hover, width=2.5)
     fit_sizes = np.repeat(curve.sizes, curve.score.shape[1])
@@ -269,9 +269,7 @@ def _start_chart(findings: CurveFindings, y_title: str) -> "tuple[Figure, np.nda
     return figure, n
 
 
-def _fill_band(
-    figure: "Figure", n: np.ndarray, low: np.ndarray, high: np.ndarray, name: str
-) -> None:
+def _fill(figure: "Figure", n: np.ndarray, low: np.ndarray, high: np.ndarray, name: str) -> None:
     """Fill the area between two curves over n."""
     x = np.r_[n, n[::-1]]
     y = np.r_[low, high[::-1]]

@@ -159,9 +159,7 @@ def page(findings: TeacherFindings) -> Page:
         for law in findings.laws
     ]
     columns = ("inputs d", "width m", "median N", "range over teachers", "not recovered")
-    by_size = table(
-        "Sample complexity by size", columns, map(_format_size, sizes), in_terminal=True
-    )
+    by_size = table("Sample complexity by size", columns, map(_format, sizes), in_terminal=True)
     columns = ("law", "R² of the medians", "with teachers resampled")
     blocks = {
         "complexity": _plot_complexity(findings),
@@ -184,7 +182,7 @@ def write_law(law: Law) -> str:
     return law.formula.replace("-", "−")
 
 
-def _format_size(size: SampleComplexity) -> tuple[str, ...]:
+def _format(size: SampleComplexity) -> tuple[str, ...]:
     """Return a size's cells: d, m, median N, range over teachers, teachers not recovered."""
     recovered = size.n_opt[np.isfinite(size.n_opt)]
     median = "not recovered"

@@ -252,15 +252,14 @@ def geometry_partition(
     block = mixture.responsibility.argmax(1)
     members = [(block == k).nonzero()[:, 0] for k in range(len(mixture.mixing))]
     variances = [
-        _compute_variance(geometry.subset(m), ridge, damping) if len(m) > 1 else 0.0
-        for m in members
+        _measure(geometry.subset(m), ridge, damping) if len(m) > 1 else 0.0 for m in members
     ]
     return Partition(
         block=block.numpy(),
         responsibility=mixture.responsibility.numpy(),
         ids=ids,
         variance=np.array(variances),
-        variance_together=_compute_variance(geometry, ridge, damping),
+        variance_together=_measure(geometry, ridge, damping),
         held_out={k: weighted_mean(v, weight) for k, v in choice.held_out.items()},
         is_gated=mixture.gate.numel() > 0,
         start=start,
@@ -310,7 +309,7 @@ def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
     return torch.cat([x, x.new_ones(len(x), 1)], 1)
 
 
-def _compute_variance(geometry: OutputGeometry, ridge: float, damping: float) -> float:
+def _measure(geometry: OutputGeometry, ridge: float, damping: float) -> float:
     """Return V, the influence variance of a single model; 0 if below rounding."""
     refit = geometry.move_to(
         fit_convex(geometry.features, geometry.targets, geometry.loss, ridge).weights[0]

@@ -210,10 +210,7 @@ def _squared_correlation(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"])
 
 
 def _check_layers(
-    weights: np.ndarray,
-    output_weights: np.ndarray,
-    biases: np.ndarray | None,
-    monomials: Monomials,
+    weights: np.ndarray, output_weights: np.ndarray, biases: np.ndarray | None, monomials: Monomials
 ) -> tuple[Float[np.ndarray, "m q"], Float[np.ndarray, " m"]]:
     """Return output weights [m, q] and biases [m], 0 if None; raise if shapes differ."""
     if weights.ndim != 2 or len(weights) != monomials.n_inputs:

@@ -9,12 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.act.review.decisions import REMOVE, Decision, Decisions
-from datassay.commands.frame import (
-    compose_page,
-    sample_gallery,
-    sample_table,
-    table,
-)
+from datassay.commands.frame import compose_page, sample_gallery, sample_table, table
 from datassay.commands.run.typed import Typed
 from datassay.data.back.origin import Origin
 from datassay.methods.purify.job import (

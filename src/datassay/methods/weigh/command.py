@@ -4,13 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from datassay.commands.command import Command
-from datassay.commands.inputs import (
-    MODEL,
-    MODEL_HELP,
-    SEED_HELP,
-    DataInputs,
-    NoiseInputs,
-)
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs, NoiseInputs
 from datassay.methods.weigh.settings import METHODS, Weighting
 from datassay.rules import at_least, one_of, require
 from datassay.score.settings import SEARCHES

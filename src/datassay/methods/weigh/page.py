@@ -247,10 +247,7 @@ def weight_table(findings: WeighFindings) -> pa.Table:
     """Return every sample's weight (mean 1), local variance, and its neighbours' targets."""
     samples = findings.samples
     targets = findings.near
-    scores = {
-        "sample_weight": findings.sample_weight,
-        "local_variance": findings.local.variance,
-    }
+    scores = {"sample_weight": findings.sample_weight, "local_variance": findings.local.variance}
     if samples.is_classification:
         columns = {"neighbor_label": labels(samples, targets.counts.argmax(1))}
         columns["neighbor_agreement"] = pa.array(targets.agreement)

@@ -113,9 +113,7 @@ def _list_conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterato
             yield f"{name} is missing", missing
         if pa.types.is_floating(values.type):
             is_time = pa.types.is_temporal(columns[name].type)
-            yield from _list_number_conditions(
-                name, values.to_numpy(zero_copy_only=False), half, is_time
-            )
+            yield from _bin(name, values.to_numpy(zero_copy_only=False), half, is_time)
             continue
         coded = values.dictionary_encode()
         codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
@@ -124,9 +122,7 @@ def _list_conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterato
             yield f"{name} is {coded.dictionary[common]}", codes == common
 
 
-def _list_number_conditions(
-    name: str, values: np.ndarray, half: np.ndarray, is_time: bool
-) -> Iterator[Condition]:
+def _bin(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> Iterator[Condition]:
     """Yield conditions on a numeric column: equal to a value, below or above a decile."""
     finite = values[half & np.isfinite(values)]
     different = np.unique(finite)

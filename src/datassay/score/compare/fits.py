@@ -96,11 +96,7 @@ def _prepare_estimator(model: Any, train: SampleSet, val: SampleSet, seed: int) 
 
 
 def _prepare_networks(
-    network: Callable[[int], nn.Module],
-    train: SampleSet,
-    val: SampleSet,
-    recipe: Recipe,
-    seed: int,
+    network: Callable[[int], nn.Module], train: SampleSet, val: SampleSet, recipe: Recipe, seed: int
 ) -> Fits:
     """Return the procedure that trains networks of different seeds on subsets, in stacks."""
     model = network(seed)

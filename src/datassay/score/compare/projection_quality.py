@@ -149,9 +149,7 @@ def projection_quality(
     scores = np.empty((len(forms), draws, len(SCORES), len(scored)))
     for q, form in enumerate(forms):
         for draw in range(draws):
-            lin = _project_samples(
-                model, exact, {"train": scored, "val": queries}, form, seed + draw
-            )
+            lin = _project(model, exact, {"train": scored, "val": queries}, form, seed + draw)
             scores[q, draw] = _compute_scores(lin, training)
             progress("compare projections", q * draws + draw + 1, len(forms) * draws)
     if planned.outputs == "averaged":
@@ -194,7 +192,7 @@ def _choose_forms(
     return [form for form in forms if form.peak_bytes <= memory] or forms[:1]
 
 
-def _project_samples(
+def _project(
     model: nn.Module,
     exact: Linearization,
     sets: Mapping[str, SampleSet | None],

@@ -228,10 +228,7 @@ def _correlate_sample_scores(
     h, _, n = halves.loss.shape
     member = halves.member.astype(float)
     loss = halves.loss.mean(1, dtype=float)
-    splits = [
-        _rank_loss_falls(loss, member, _split_halves(h, rng, is_resampled=False))
-        for _ in range(SPLITS)
-    ]
+    splits = [_rank_falls(loss, member, _split(h, rng, is_resampled=False)) for _ in range(SPLITS)]
     reliability = [float(np.mean([_split_reliability(falls) for falls in splits]))]
     all_falls = splits[0][2]  # of both groups, in any split
     ranks = {name: mean_ranks(values) for name, values in samples.items()}
@@ -239,7 +236,7 @@ def _correlate_sample_scores(
         name: [_correct_correlation(r, all_falls, reliability[0])] for name, r in ranks.items()
     }
     for _ in range(RESAMPLES):
-        falls = _rank_loss_falls(loss, member, _split_halves(h, rng, is_resampled=True))
+        falls = _rank_falls(loss, member, _split(h, rng, is_resampled=True))
         rows = rng.integers(n, size=n)
         falls = falls[:, rows]
         reliability.append(_split_reliability(falls))
@@ -248,9 +245,7 @@ def _correlate_sample_scores(
     return {name: np.array(values) for name, values in results.items()}, np.array(reliability)
 
 
-def _split_halves(
-    h: int, rng: np.random.Generator, *, is_resampled: bool
-) -> Float[np.ndarray, "2 h"]:
+def _split(h: int, rng: np.random.Generator, *, is_resampled: bool) -> Float[np.ndarray, "2 h"]:
     """Return how often each half is drawn into either of two disjoint groups, [2, h]."""
     counts = np.zeros((2, h))
     order = rng.permutation(h)
@@ -262,7 +257,7 @@ def _split_halves(
     return counts
 
 
-def _rank_loss_falls(
+def _rank_falls(
     loss: Float[np.ndarray, "h n"],
     member: Float[np.ndarray, "h n"],
     counts: Float[np.ndarray, "2 h"],

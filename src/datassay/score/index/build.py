@@ -40,19 +40,11 @@ from datassay.score.index.segment import (
     segment_manifest,
     segment_store,
 )
-from datassay.score.influence.exact_blocks import (
-    check_curvature_memory,
-    exact_rule,
-    penalties,
-)
+from datassay.score.influence.exact_blocks import check_curvature_memory, exact_rule, penalties
 from datassay.score.influence.first_order import measure_of
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.request import check_numbers
-from datassay.score.influence.trained_network import (
-    TrainedNetwork,
-    soften_loss,
-    trained_network,
-)
+from datassay.score.influence.trained_network import TrainedNetwork, soften_loss, trained_network
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 from datassay.store.digests import digest_of_values
 from datassay.store.location import normal

@@ -59,10 +59,7 @@ class GradientEncoding:
         """Yield encoded gradients of training samples [b, width] and their squared norms."""
         for _, gradients, self_gradients in network.both_gradients():
             rows, lengths = self.rows(gradients)
-            yield (
-                rows,
-                lengths if self_gradients is None else self.lengths(self_gradients),
-            )
+            yield (rows, lengths if self_gradients is None else self.lengths(self_gradients))
 
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
         """Return a batch's encoded gradients, unquantised, and their squared norms ‖c‖²."""
@@ -71,9 +68,7 @@ class GradientEncoding:
         for basis, coords, used_rows in gradient_coordinates(dict(self.bases), gradients):
             name = basis.block.name
             squared_lengths.append(self._squared_norm(name, coords, used_rows))
-            picked = _pick_coordinates(
-                coords, used_rows, self.coordinates[name], basis.block.shape[1]
-            )
+            picked = _pick(coords, used_rows, self.coordinates[name], basis.block.shape[1])
             by_block[name] = picked * self.factors[name]
         assert squared_lengths, "a batch reaches at least one block"
         example = next(iter(by_block.values()))
@@ -106,7 +101,7 @@ class GradientEncoding:
         return (coords.square() @ inverse.flatten()).double()
 
 
-def _pick_coordinates(
+def _pick(
     coords: Float[Tensor, "b p"], used_rows: Tensor | None, idx: Int[Tensor, " r"], n_columns: int
 ) -> Float[Tensor, "b r"]:
     """Return the coordinates at flat positions `idx` of a block; 0 in rows not in use."""

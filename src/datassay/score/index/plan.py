@@ -20,11 +20,7 @@ from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import check_gradients, choose_sketch, encode_by
 from datassay.score.index.fidelity import N_QUERIES, N_SAMPLES, fidelity
 from datassay.score.index.search import prepare_rows
-from datassay.score.index.segment import (
-    SCALE_BYTES,
-    encode_sample_ids,
-    samples_of_chunk,
-)
+from datassay.score.index.segment import SCALE_BYTES, encode_sample_ids, samples_of_chunk
 from datassay.score.influence.block_basis import (
     BlockBasis,
     first_sums,
@@ -38,11 +34,7 @@ from datassay.score.influence.given import given_sets
 from datassay.score.influence.plan import blocks_of, held_bytes, kept_bytes, network_bytes
 from datassay.score.influence.request import check_numbers
 from datassay.score.influence.short_training import left_to_learn
-from datassay.score.influence.trained_network import (
-    TrainedNetwork,
-    soften_loss,
-    trained_network,
-)
+from datassay.score.influence.trained_network import TrainedNetwork, soften_loss, trained_network
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
 # Samples that are timed, and the fewest where a pass would take longer than so many seconds.
@@ -309,10 +301,7 @@ def _identity_basis(
 
 
 def _assemble(
-    network: TrainedNetwork,
-    is_exact: Callable[[Block], bool],
-    pilot: _Pilot,
-    eigen_seconds: float,
+    network: TrainedNetwork, is_exact: Callable[[Block], bool], pilot: _Pilot, eigen_seconds: float
 ) -> IndexPlan:
     """Return the plan: seconds, memory and disk, scaled up from the pilot."""
     n = network.n

@@ -133,11 +133,7 @@ def all_products(
 
 
 def largest(
-    segments: Sequence[Segment],
-    queries: QueryRows,
-    scale: float,
-    top: int,
-    progress: Progress,
+    segments: Sequence[Segment], queries: QueryRows, scale: float, top: int, progress: Progress
 ) -> tuple[TopEffects, Float[np.ndarray, " n"]]:
     """Return the samples of most raising and lowering effect on each query, and effects' sums."""
     # An effect is −scale cᵢᵀcⱼ.

@@ -31,12 +31,7 @@ from datassay.optional import drop_none
 from datassay.score.influence.exact_blocks import LARGEST_SIDE, Penalty, damping_of
 from datassay.score.influence.optimizer_state import Metric
 from datassay.score.influence.short_training import ShortTraining, quadrature
-from datassay.score.linear.panels import (
-    add_products,
-    complete_lower,
-    invert_root,
-    times_upper,
-)
+from datassay.score.linear.panels import add_products, complete_lower, invert_root, times_upper
 
 # Rows of factors, or gradients, that are multiplied at once: it costs size² to add a product up in
 # float64.
@@ -301,10 +296,7 @@ def _add_products(sums: Sums, block: Block, uses: list[Use], is_exact: bool) -> 
 
 
 def kronecker_bases(
-    blocks: list[Block],
-    sums: Sums,
-    dtype: torch.dtype,
-    metrics: Mapping[str, Metric] = NO_METRICS,
+    blocks: list[Block], sums: Sums, dtype: torch.dtype, metrics: Mapping[str, Metric] = NO_METRICS
 ) -> dict[str, BlockBasis]:
     """Return the inexact blocks' Kronecker eigenbases; their eigenvalues are still 0."""
     results = {}
@@ -368,10 +360,7 @@ def _eigenbasis_of(
 
 
 def _whitening_basis(
-    block: Block,
-    hessian: Float[Tensor, "size size"],
-    dtype: torch.dtype,
-    penalty: Penalty,
+    block: Block, hessian: Float[Tensor, "size size"], dtype: torch.dtype, penalty: Penalty
 ) -> BlockBasis:
     """Return the whitening basis L⁻ᵀ, where H + damping = L Lᵀ; overwrites `hessian`."""
     damping = damping_of(hessian.diagonal(), penalty)

@@ -190,9 +190,7 @@ def directions(
             _, rows = rotated[0]
             coords = torch.stack([coords for coords, _ in rotated], 1).flatten(0, 1)
             pieces[name].append((coords * basis.inverse(rows).to(coords), rows))
-    by_block = {
-        name: _join_batches(batches, bases[name].block.shape) for name, batches in pieces.items()
-    }
+    by_block = {name: _join(batches, bases[name].block.shape) for name, batches in pieces.items()}
     return Directions(torch.cat(values), by_block)
 
 
@@ -205,7 +203,7 @@ def each_token(values: Tensor, collected: list[Tensor]) -> list[Tensor]:
     return [unit[t].expand_as(values) for t in range(values.shape[1])]
 
 
-def _join_batches(
+def _join(
     pieces: list[tuple[Tensor, Tensor | None]], shape: tuple[int, int]
 ) -> tuple[Tensor, Tensor | None]:
     """Return batches' coordinates joined, [m, rows · columns], and the weight rows covered."""
@@ -248,9 +246,7 @@ def removal_effects(
                 effect -= (matrix(gradients.pop(name), rows).flatten(1) @ direction.T).double()
         for basis, coords, rows in gradient_coordinates(bases, gradients):
             direction, q_rows = towards.by_block[basis.block.name]
-            effect -= _multiply_shared_rows(
-                coords, rows, direction, q_rows, basis.block.shape[1]
-            ).double()
+            effect -= _multiply(coords, rows, direction, q_rows, basis.block.shape[1]).double()
             if own_grads is None:
                 self_effect += _squared_length(basis, coords, rows)
         for basis, coords, rows in gradient_coordinates(bases, own_grads or {}):
@@ -299,7 +295,7 @@ def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[
         yield Effects(parts[0].start, **sums)
 
 
-def _multiply_shared_rows(
+def _multiply(
     coords: Tensor, rows: Tensor | None, matrix: Tensor, q_rows: Tensor | None, columns: int
 ) -> Float[Tensor, "b m"]:
     """Return inner products of samples' and queries' coordinates over the rows that both have."""

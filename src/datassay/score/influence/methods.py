@@ -17,13 +17,7 @@ from datassay.errors import DataError, SettingError
 from datassay.optional import as_tuple, coalesce
 from datassay.progress import Progress, silent
 from datassay.rules import require
-from datassay.score.effects import (
-    Attribution,
-    OutputChanges,
-    effects_of,
-    gather,
-    outcome,
-)
+from datassay.score.effects import Attribution, OutputChanges, effects_of, gather, outcome
 from datassay.score.influence.checkpoints import with_checkpoints
 from datassay.score.influence.first_order import average_effects
 from datassay.score.influence.given import given_sets

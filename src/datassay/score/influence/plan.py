@@ -25,11 +25,7 @@ from datassay.score.influence.exact_blocks import LARGEST_SIDE, curvature_bytes,
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import QUERY_VALUES
 from datassay.score.influence.linearized.choice import QUERIES, SHARES, choice_samples
-from datassay.score.influence.trained_network import (
-    TrainedNetwork,
-    soften_loss,
-    trained_network,
-)
+from datassay.score.influence.trained_network import TrainedNetwork, soften_loss, trained_network
 from datassay.score.settings import PLANNED, Influence, Queries, TrainedWeights, check_top
 
 # Passes over an effect that the search for the largest ones takes.
@@ -161,11 +157,7 @@ def held_bytes(gradients: Gradients) -> float:
 
 
 def _assemble(
-    network: TrainedNetwork,
-    pilot: _Pilot,
-    curvature: str,
-    sizes: _Sizes,
-    top: int | None,
+    network: TrainedNetwork, pilot: _Pilot, curvature: str, sizes: _Sizes, top: int | None
 ) -> InfluencePlan:
     """Return the plan: passes, seconds and memory, scaled up from the pilot batch."""
     n, m, n_models = sizes

@@ -144,10 +144,7 @@ class TrainedNetwork:
             if self.loss.kind.compares == "own":
                 root = drawn.sqrt()
                 yield from self.per_sample.gradients(
-                    self.loss.losses,
-                    batch,
-                    lambda v, root=root: [root.to(v)],
-                    is_known=is_known,
+                    self.loss.losses, batch, lambda v, root=root: [root.to(v)], is_known=is_known
                 )
             else:
                 targets: list[Tensor] = []  # aligned ones, that `values` hands to `vectors`

@@ -93,11 +93,7 @@ class KlInformation(Tabular):
 
 
 def kl_information(
-    lin: Linearization,
-    *,
-    batch_size: int,
-    progress: Progress = silent,
-    **run: Unpack[Run],
+    lin: Linearization, *, batch_size: int, progress: Progress = silent, **run: Unpack[Run]
 ) -> KlInformation:
     """Compute KL(p(w | S) ‖ p(w | S₋ᵢ)) of SGD's steady states, each with its own covariance.
 
@@ -185,10 +181,7 @@ def _compute_divergences(
 
 
 def _solve_steady_state(
-    rows: Float[Tensor, "s b p"],
-    residual: Float[Tensor, "s b c"],
-    run: Dynamics,
-    batch_size: int,
+    rows: Float[Tensor, "s b p"], residual: Float[Tensor, "s b c"], run: Dynamics, batch_size: int
 ) -> _Gaussians | None:
     """Return SGD's stationary Gaussian on some samples; None if it has no noise or no bound."""
     # No bound: a direction with neither data nor penalty. No noise: every sample fitted exactly.

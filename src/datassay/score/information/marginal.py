@@ -118,16 +118,14 @@ def marginal_information(
         if lin.val_outputs is None:
             query_rows = rows[torch.from_numpy(fresh_idx)].flatten(0, 1)
         queries = query_rows.reshape(-1, b, rows.shape[2])
-    training = training_run(_select_samples(lin, rows, train_idx), **run)
+    training = training_run(_select(lin, rows, train_idx), **run)
     w_without, w = _fit_weights(training, rows[torch.from_numpy(train_idx)])
     m, k = _scale_changes(w[None], queries, sigma).shape[1:]
     shifts = torch.empty(len(train_idx), len(fresh_idx), m, k, dtype=torch.float64)
     for j, i in enumerate(fresh_idx):
         idx = np.append(train_idx, i)
-        lin_j = _select_samples(lin, rows, idx)
-        run_j = TrainingRun(
-            _decompose_stable(lin_j, training.run), lin_j.residual, training.run, "sum"
-        )
+        lin_j = _select(lin, rows, idx)
+        run_j = TrainingRun(_decompose(lin_j, training.run), lin_j.residual, training.run, "sum")
         # All but the last sample, whose removal is the run on S again.
         replaced, _ = _fit_weights(run_j, rows[torch.from_numpy(idx)])
         shifts[:, j] = _scale_changes(replaced[:-1] - w, queries, sigma)
@@ -162,7 +160,7 @@ def _check_fresh(fresh: ArrayLike, n: int) -> Int[np.ndarray, " q"]:
     return idx
 
 
-def _select_samples(
+def _select(
     lin: Linearization, rows: Float[Tensor, "n b p"], idx: Int[np.ndarray, " s"]
 ) -> Linearization:
     """Return the linearisation of some samples, with `rows` [n, b, p] as features."""
@@ -175,7 +173,7 @@ def _select_samples(
     return replace(without_val.subset(idx), kernel=None, features=features, form=form)
 
 
-def _decompose_stable(lin: Linearization, run: Dynamics) -> Eigenbasis:
+def _decompose(lin: Linearization, run: Dynamics) -> Eigenbasis:
     """Return the samples' eigenbasis; raise if gradient descent is unstable on them."""
     basis = eigenbasis(lin)
     if run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2:

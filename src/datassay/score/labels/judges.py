@@ -16,13 +16,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.estimators import checked_estimator
-from datassay.models.tabular import (
-    LOGISTIC,
-    TREES,
-    column_parts,
-    few_threads,
-    fit_seconds,
-)
+from datassay.models.tabular import LOGISTIC, TREES, column_parts, few_threads, fit_seconds
 from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.train.folds import FOLDS, check_classes, held_out_outputs

@@ -101,9 +101,7 @@ class Outliers:
 
 
 def best_scale(
-    targets: Float[Tensor, "n k"],
-    fit: RidgeFit,
-    refit: Callable[[Float[Tensor, "n k"]], RidgeFit],
+    targets: Float[Tensor, "n k"], fit: RidgeFit, refit: Callable[[Float[Tensor, "n k"]], RidgeFit]
 ) -> Outliers:
     """Find outliers on the raw targets, or on asinh(y / c) if that makes the targets likelier.
 
@@ -329,14 +327,12 @@ def _estimate_wrong(
     mirrored = StudentT(DEGREES[2]).log_prob(opposite)
     log_anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
     # all_right, some_wrong: the log-likelihoods if no target is wrong, and if some are.
-    all_right, *_ = _fit_best_mixture(z, log_anywhere, stray, 0.0)
+    all_right, *_ = _fit_best(z, log_anywhere, stray, 0.0)
     if extent.median() <= 1:  # a wrong target would not stand out
         return torch.zeros_like(z), all_right, 0.0
     # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
     all_may = torch.ones_like(stray)
-    some_wrong, p_anywhere, log_density, t = _fit_best_mixture(
-        z, log_anywhere, all_may, FIRST_SHARE
-    )
+    some_wrong, p_anywhere, log_density, t = _fit_best(z, log_anywhere, all_may, FIRST_SHARE)
     p_wrong, largest_share = of_unit(t, log_density)
     p_either = p_wrong + p_anywhere - p_wrong * p_anywhere
     p_wrong = torch.where(p_wrong > 0.5, p_either, p_wrong)
@@ -353,15 +349,15 @@ def _estimate_stray_wrong(
     is_bent: bool,
 ) -> Float[Tensor, " n"]:  # fmt: skip
     """Return P(target is wrong) if wrong ones lie anywhere; above 1/2 only where `stray` is set."""
-    all_right, *_ = _fit_best_mixture(z, log_anywhere, stray, 0.0)
-    some_wrong, p_wrong, *_ = _fit_best_mixture(z, log_anywhere, stray | is_bent, FIRST_SHARE)
+    all_right, *_ = _fit_best(z, log_anywhere, stray, 0.0)
+    some_wrong, p_wrong, *_ = _fit_best(z, log_anywhere, stray | is_bent, FIRST_SHARE)
     is_natural = is_bent and bool(p_wrong[stray].sum() < FAR_PART * p_wrong.sum())
     if is_natural or some_wrong - all_right <= PARAMETERS:
         return torch.zeros_like(z)
     return torch.where(stray, p_wrong, p_wrong.clamp_max(0.5))
 
 
-def _fit_best_mixture(
+def _fit_best(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], may_be_wrong: Bool[Tensor, " n"],
     share: float,
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip

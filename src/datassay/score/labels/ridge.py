@@ -16,12 +16,7 @@ from datassay.plan import EIGEN_WORK, PlanStep
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.labels.likelihood import MOST_INTERCEPTS
-from datassay.score.linear.eigenbasis import (
-    Eigenbasis,
-    FeatureRows,
-    check_not_null,
-    eigenbasis,
-)
+from datassay.score.linear.eigenbasis import Eigenbasis, FeatureRows, check_not_null, eigenbasis
 from datassay.score.linear.many_outputs import mix_columns
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import RemovalBlocks, held_out_residuals

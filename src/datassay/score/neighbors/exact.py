@@ -188,10 +188,7 @@ def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -
 
 
 def rank_candidates(
-    x: Float[Tensor, "n d"],
-    queries: Int[Tensor, " q"],
-    candidates: Int[Tensor, "q c"],
-    k: int,
+    x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], candidates: Int[Tensor, "q c"], k: int
 ) -> Nearest:
     """Return each query's k nearest candidates by float64 distance, ties by index."""
     index = torch.empty(len(queries), k, dtype=torch.int64)

@@ -33,9 +33,7 @@ def page(findings: Findings) -> Page:
     by_status = {status: [] for status in (FAILED, INCONCLUSIVE, PASSED)}
     for outcome in findings.outcomes:
         is_told = outcome.status == FAILED and outcome.counted
-        by_status[outcome.status] += [
-            outcome.condition + text_if(is_told, f" ({outcome.counted})"),
-        ]
+        by_status[outcome.status] += [outcome.condition + text_if(is_told, f" ({outcome.counted})")]
     sentences = (f"{status.capitalize()}: {'; '.join(c)}." for status, c in by_status.items() if c)
     head = {"brand": "datassay check · does the data pass", "verdict": " ".join(sentences)}
     remedies = _advise_on_copies(findings)

@@ -111,7 +111,7 @@ def _count_issues(issues: DataIssues, *kinds: str) -> list[tuple[int, bool]]:
     return [(i.count, i.severity != "act") for i in issues.issues if i.kind in kinds]
 
 
-def _describe_unsearched(findings: Findings, issues: DataIssues) -> str:
+def _name_unsearched(findings: Findings, issues: DataIssues) -> str:
     """Return a clause on the samples not searched for copies; "" if all were."""
     n = len(findings.samples) + len(findings.validation or ())
     if findings.samples.kind == "image" and n > EXACT_UP_TO:
@@ -122,7 +122,7 @@ def _describe_unsearched(findings: Findings, issues: DataIssues) -> str:
 def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
     """Count training samples equal to an earlier one; at most with rows equal by chance."""
     train = findings.samples
-    unsearched = _describe_unsearched(findings, issues)
+    unsearched = _name_unsearched(findings, issues)
     # All but the first of each group of copies.
     _, first_idx, inverse = np.unique(issues.copies, return_index=True, return_inverse=True)
     is_repeated = first_idx[inverse] != np.arange(len(train))
@@ -131,7 +131,7 @@ def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
     n_by_chance = [
         i.count for i in issues.issues if i.kind == "equal rows" and i.severity == "fine"
     ]
-    return _make_copy_count("samples", len(train), low, high + sum(n_by_chance), names, unsearched)
+    return _make_count("samples", len(train), low, high + sum(n_by_chance), names, unsearched)
 
 
 def _count_across_split(findings: Findings, issues: DataIssues) -> Quantity:
@@ -145,12 +145,10 @@ def _count_across_split(findings: Findings, issues: DataIssues) -> Quantity:
         return Quantity(unit, len(val or ()), why=why, is_searched=False)
     low, high, names = _exact(val.ids[issues.repeated].tolist())
     high = max([high, *(n for n, _ in _count_issues(issues, "equal rows across the split"))])
-    return _make_copy_count(
-        unit, len(val), low, high, names, _describe_unsearched(findings, issues)
-    )
+    return _make_count(unit, len(val), low, high, names, _name_unsearched(findings, issues))
 
 
-def _make_copy_count(
+def _make_count(
     unit: str, total: int, low: int, high: int, names: tuple[Any, ...], unsearched: str
 ) -> Quantity:
     """Return a count of copies in low … high; those above `low` may be equal by chance."""

@@ -127,7 +127,7 @@ def before_after(
     model_name = (run.summary.get("actions") or {}).get("model")
     if settings.is_open and model_name in TABLE_MODELS:
         settings = replace(settings, table_model=model_name)
-    trials = _make_trials(before, held_out, settings)
+    trials = _split(before, held_out, settings)
     gain = None
     why = LEFT_OUT
     if trials:
@@ -226,9 +226,7 @@ def _relabel(
     return Corrected(samples, y, keep, is_suspect)
 
 
-def _make_trials(
-    before: Corrected, held_out: Corrected | None, settings: RunSettings
-) -> list[Trial]:
+def _split(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
     """Return splits on which old and new labels are compared: the held-out part, or fifths."""
     samples = before.samples
     settings = with_width(settings)

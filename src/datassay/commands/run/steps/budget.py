@@ -214,11 +214,7 @@ def affordable_networks(
 
 
 def budget_fact(
-    work: ForwardWork,
-    train: SampleSet,
-    val: SampleSet | None,
-    settings: RunSettings,
-    seeds: int,
+    work: ForwardWork, train: SampleSet, val: SampleSet | None, settings: RunSettings, seeds: int
 ) -> dict[str, str]:
     """Return the fact of what the budget left out and how to get it; {} if nothing."""
     if seeds == settings.curve_seeds:

@@ -36,11 +36,7 @@ from datassay.commands.run.steps.scores import (
     group_work,
     pair_work,
 )
-from datassay.commands.run.steps.settings import (
-    check_settings,
-    retrained_network,
-    with_network,
-)
+from datassay.commands.run.steps.settings import check_settings, retrained_network, with_network
 from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, resident_bytes
 from datassay.models.build import build_model

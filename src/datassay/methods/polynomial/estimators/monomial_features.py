@@ -86,12 +86,10 @@ class MonomialFeatures(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         names = np.asarray(_check_feature_names_in(self, input_features))
-        return np.array(
-            [_name_monomial(term, names) for term in self.monomials_.terms], dtype=object
-        )
+        return np.array([_name(term, names) for term in self.monomials_.terms], dtype=object)
 
 
-def _name_monomial(term: np.ndarray, names: np.ndarray) -> str:
+def _name(term: np.ndarray, names: np.ndarray) -> str:
     inputs, powers = np.unique(term[term >= 0], return_counts=True)
     factors = [str(names[i]) + text_if(k > 1, f"^{k}") for i, k in zip(inputs, powers, strict=True)]
     return " ".join(factors) or "1"

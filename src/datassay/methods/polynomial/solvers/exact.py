@@ -67,10 +67,7 @@ class ExactFit:
 
 
 def exact_fit(
-    normal: NormalEquations,
-    ridge: float | str = Regression.ridge,
-    *,
-    progress: Progress = silent,
+    normal: NormalEquations, ridge: float | str = Regression.ridge, *, progress: Progress = silent
 ) -> ExactFit:
     """Solve min Σ (y − f)² + ridge ‖β‖²; the constant is not penalised.
 

@@ -97,9 +97,7 @@ def choose(
     roots = torch.einsum("nrk,nkp->nrp", vectors, jacobian).flatten(0, 1)
     is_exact = exact_rule(curvature, n, subsample.per_sample.blocks)
     penalties = [Penalty(share * network.n / n, float(weight_decay)) for share in SHARES]
-    products = _multiply_by_inverse(
-        subsample, roots, is_exact, penalties, gradients, q_gradients, seed
-    )
+    products = _apply_inverse(subsample, roots, is_exact, penalties, gradients, q_gradients, seed)
     choices = []
     for share, by_loss in zip(
         SHARES, products.view(len(SHARES), -1, n, len(q_gradients)), strict=True
@@ -161,7 +159,7 @@ def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
     return replace(network, train=subset, n=n, removed=None, vectors=MOST_SUMMED)
 
 
-def _multiply_by_inverse(
+def _apply_inverse(
     network: TrainedNetwork,
     roots: Float[Tensor, "r p"],
     is_exact: Callable[[Block], bool],
