@@ -274,11 +274,11 @@ def field_names(source: Any) -> tuple[str, ...]:
 
 def short(self: Any) -> str:
     """Return a one-line repr: plain values as they are, arrays as dtype and shape."""
-    texts = [f"{f.name}={_shorten(getattr(self, f.name))}" for f in fields(self) if f.repr]
+    texts = [f"{f.name}={_show(getattr(self, f.name))}" for f in fields(self) if f.repr]
     return f"{type(self).__name__}({', '.join(texts)})"
 
 
-def _shorten(value: object) -> str:
+def _show(value: object) -> str:
     """Return a value's repr in one short line; of an array its dtype and shape."""
     shape = getattr(value, "shape", None)
     dtype = getattr(value, "dtype", None)
@@ -287,7 +287,7 @@ def _shorten(value: object) -> str:
             return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
         return str(value)
     if isinstance(value, dict):
-        return _cut_line("{" + ", ".join(f"{k!r}: {_shorten(v)}" for k, v in value.items()) + "}")
+        return _cut_line("{" + ", ".join(f"{k!r}: {_show(v)}" for k, v in value.items()) + "}")
     if isinstance(value, tuple | list) and any(hasattr(v, "shape") for v in value):
         return f"{type(value).__name__} of {len(value)}"
     return _cut_line(repr(value))

@@ -30,7 +30,7 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
 _GREY = {"1", "L", "LA", "La"}
 # What can show through transparent parts, white first.
-BACKGROUNDS = {"white": 1.0, "black": 0.0, "grey": 0.5}
+SHADES = {"white": 1.0, "black": 0.0, "grey": 0.5}
 BLANK = 0.02  # standard deviation of pixels below which a picture shows nothing
 STRONGER = 1.25  # times as much contrast as white must another background give
 LOOK = 64  # pixels a side to which a picture is reduced to be looked at (cleanvision's for blur)
@@ -67,7 +67,7 @@ def shown_size(image: Any) -> ImageSize:
         height, width = image.size
     is_grey = image.mode in _GREY or image.mode.startswith("I")
     reduced = _reduce(image, LOOK)
-    on_backgrounds = [pixels(reduced, background) for background in BACKGROUNDS.values()]
+    on_backgrounds = [pixels(reduced, background) for background in SHADES.values()]
     contrast = tuple(float(values.std()) for values in on_backgrounds)
     if np.array_equal(on_backgrounds[0], on_backgrounds[1]):  # nothing shows through
         contrast = ()
@@ -84,7 +84,7 @@ def choose_background(sizes: Sequence[ImageSize]) -> str:
     strength = contrast.mean(0)
     strength[0] *= STRONGER
     strength[n_blank > n_blank.min()] = -1
-    return list(BACKGROUNDS)[int(strength.argmax())]
+    return list(SHADES)[int(strength.argmax())]
 
 
 def background_warning(sizes: Sequence[ImageSize], background: str) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def _reduce(image: Any, side: int) -> Any:
     return image
 
 
-def pixels(image: Any, background: float = BACKGROUNDS["white"]) -> np.ndarray:
+def pixels(image: Any, background: float = SHADES["white"]) -> np.ndarray:
     """Return a Pillow image as [channels, height, width] float32 in [0, 1]; 1 channel if grey."""
     # Turned as its EXIF says, on a background where it is transparent. Palettes become colours;
     # white of 32 bits a pixel is not known.
@@ -195,7 +195,7 @@ class Pictures(Indexed):
         return Pictures(self._files, self._sizes, self.background, rows)
 
     def _pixels(self, image: Any) -> np.ndarray:
-        return pixels(image, BACKGROUNDS[self.background or "white"])
+        return pixels(image, SHADES[self.background or "white"])
 
     def thumbnails(self, side: int) -> Iterator[np.ndarray]:
         """Yield the pixels of each image, reduced to at most `side` if of 8 bits a channel."""

@@ -121,7 +121,7 @@ def mlp(
 
 def cnn(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     """Build the 4-layer convolutional network of S1 App. A.3, for images of 20 x 20 pixels on."""
-    channels, height_width = _check_image_shape(input_shape, "cnn", 20)
+    channels, height_width = _check_shape(input_shape, "cnn", 20)
     convolutions = [
         nn.Conv2d(channels, 32, 4, stride=2, padding=1),
         nn.Conv2d(32, 32, 4, stride=2, padding=1),
@@ -150,7 +150,7 @@ def lenet5(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     Source: LeCun et al. (1998), Fig. 2. Deviates: full connections between the second and third
     feature maps and a linear output layer, as every library builds it today.
     """
-    channels, height_width = _check_image_shape(input_shape, "lenet5", 12)
+    channels, height_width = _check_shape(input_shape, "lenet5", 12)
     n_flat = 16 * _n_values(tuple((length // 2 - 4) // 2 for length in height_width))
     body: list[nn.Module] = [nn.Conv2d(channels, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2)]
     body += [nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten()]
@@ -174,9 +174,7 @@ class _Channels(nn.Module):
         return x.reshape(x.shape[0], *self.shape)
 
 
-def _check_image_shape(
-    shape: tuple[int, ...], name: str, smallest: int
-) -> tuple[int, tuple[int, int]]:
+def _check_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, tuple[int, int]]:
     """Return channels and (height, width); raise if inputs are no images, or too small."""
     if len(shape) not in {2, 3}:
         raise ModelError(

@@ -63,7 +63,6 @@ class ResultStore:
             hold(self, self._folder, _unfinished_files(self._folder))
 
     def __contains__(self, name: str) -> bool:
-        """Return whether a piece is stored, in memory or, undamaged, on disk."""
         if name not in self._pieces and self._folder is not None:
             arrays = self._read(name)
             if arrays is not None:

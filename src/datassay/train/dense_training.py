@@ -179,7 +179,6 @@ def _has_hooks(m: nn.Module) -> bool:
 
 
 def _have_same_buffers(models: Sequence[nn.Module]) -> bool:
-    """Return whether all networks have equal buffers, such as the scaling of inputs."""
     reference = list(models[0].buffers())
     return all(
         torch.equal(a, b) for m in models[1:] for a, b in zip(reference, m.buffers(), strict=True)

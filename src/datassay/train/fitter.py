@@ -150,7 +150,6 @@ class NetworkFitter:
         return taken_network(self.model, self._train(keep))
 
     def _train(self, keep: Int[Tensor, " kept"]) -> TrainedNetworks:
-        """Return the network trained on the samples at `keep`."""
         report = part_of(self.progress, "train on what is kept", 0, self.recipe.steps)
         return train_networks(
             [self.model], self.samples, keep[None], self.recipe, seed=self.seed, progress=report

@@ -216,7 +216,7 @@ class _Heads:
         if self.val is not None and recipe.patience is not None:
             theta = tracker.theta
             returned_epoch = tracker.epoch
-        return self._unpack_layers(theta, len(weight), tracker.scores, returned_epoch)
+        return self._unpack(theta, len(weight), tracker.scores, returned_epoch)
 
     def _gradient(self, theta: Tensor, x: Tensor, y: Tensor, w: Tensor) -> Tensor:
         """Return the gradient of (1/b) Σ_i w_i ℓ_i by theta; x: [S or 1, b, inputs]."""
@@ -262,11 +262,9 @@ class _Heads:
             score, _ = self._score_validation(theta, len(weight))
             scores = [score]
         epoch = torch.ones(n_seeds, len(weight), dtype=torch.int64)
-        return self._unpack_layers(theta, len(weight), scores, epoch)
+        return self._unpack(theta, len(weight), scores, epoch)
 
-    def _unpack_layers(
-        self, theta: Tensor, m: int, scores: list[Tensor], epoch: Tensor
-    ) -> TrainedHeads:
+    def _unpack(self, theta: Tensor, m: int, scores: list[Tensor], epoch: Tensor) -> TrainedHeads:
         """Return theta unpacked into W and b of each seed and weighting, with the scores."""
         w = theta.unflatten(2, (m, -1)).permute(0, 2, 3, 1)  # [S, M, k, inputs]
         if scores:

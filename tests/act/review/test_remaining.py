@@ -28,13 +28,7 @@ from datassay.act.review.outcomes import (
     quadratic,
     sums_by_code,
 )
-from datassay.act.review.remaining import (
-    BATCH,
-    LEAST_CHANCE,
-    _bound_errors,
-    probe,
-    remaining,
-)
+from datassay.act.review.remaining import BATCH, LEAST_CHANCE, _bound_errors, probe, remaining
 from datassay.errors import SettingError
 
 

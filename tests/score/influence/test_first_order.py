@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 
 import datassay as da
 from datassay.errors import SettingError
-from datassay.score.influence.first_order import (
-    TRUSTED,
-    _join,
-    _multiply,
-    too_far,
-)
+from datassay.score.influence.first_order import TRUSTED, _join, _multiply, too_far
 from datassay.score.influence.segments import tracin_settings
 from helpers.findings import make_findings
 

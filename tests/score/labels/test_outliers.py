@@ -14,8 +14,8 @@ from datassay.score.labels.outliers import (
     AT_LIMIT,
     LIMIT_SHARE,
     _fit_mixture,
-    _fit_scales,
     _flag_limit,
+    _scales,
     least_share,
     outliers,
 )
@@ -218,6 +218,4 @@ def test_the_least_share_is_what_is_surely_wrong_less_two_standard_errors():
 def test_where_most_residuals_are_zero_no_scale_is_fitted():
     output, few = torch.arange(200.0).double(), torch.zeros(200).double()
     few[::3] = 5.0
-    assert (_fit_scales(few, output) == 1).all() and (
-        _fit_scales(output[:5], output[:5]) == 1
-    ).all()
+    assert (_scales(few, output) == 1).all() and (_scales(output[:5], output[:5]) == 1).all()

@@ -53,8 +53,7 @@ class ActionKind:
         propose: takes samples and their scores; returns the action, an iterator of several, a
             sentence why there is none, or None if there is nothing to report.
         estimate: in place of `propose` where samples at hand cannot try it: takes a learner, the
-            samples, a ScoringRule and `whole=` (`gain_of_more`); returns the expected gain, or
-            None.
+            samples, a ScoringRule and `whole=` (`gain_of_more`); returns its gain, or None.
         doing: what is done, as the subject of a sentence; "{them}" stands for the suspects.
         fits: number of models per seed at most, those of its controls too.
         evidence: anchor of the section of a run's page that it rests on.

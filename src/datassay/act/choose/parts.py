@@ -107,7 +107,6 @@ def scoring_rule(
     held_out: SampleSet, labels: np.ndarray, transition: Float[np.ndarray, "k k"] | None
 ) -> ScoringRule:
     """Return the rule that scores held-out predictions, corrected for label noise T if given."""
-    # labels: of training; rare classes among them decide for balanced accuracy.
     if not held_out.is_classification:
         return ScoringRule(held_out, None, None, R2, is_corrected=False)
     k = held_out.n_classes

@@ -136,8 +136,7 @@ def screen(
 def find_costliest_group(
     closed: Screen, train: SampleSet, seed: int, weak: Sequence[WeakGroup] = ()
 ) -> tuple[str, float, np.ndarray] | None:
-    """Return the group that costs most where half of it is left out: name, cost, ids; or None."""
-    # Groups: classes, sources and weak groups. More samples of this one should help most.
+    """Return (name, cost, ids) of the class, source or weak group whose half is missed most."""
     inverse = closed.inverse()
     base = closed.score_without(np.zeros(len(train), bool), train, inverse)
     worst = None

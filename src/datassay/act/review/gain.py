@@ -205,8 +205,7 @@ def _compare_sides(
 ) -> tuple[GainRow, str]:
     """Return the row that compares scores before and after on masked samples, and the metric.
 
-    labels: the row's name. is_now: score by the reviewed held-out labels. outputs: (before, after),
-    each [R, m, k], by trial. masks: held-out samples that count, [m], by trial.
+    is_now: by the reviewed labels. outputs: (before, after), [R, m, k]; masks: who counts, [m].
     """
     rules = []
     kept_sides = []

@@ -131,8 +131,7 @@ def _fit_hypothesis(
 ) -> tuple[Float[np.ndarray, " n"], float, float]:
     """Return P(label is wrong), the spread of its sum over open labels, and log evidence.
 
-    Laplace's approximation, for one hypothesis (terms) and one rate of mistaken decisions (slips).
-    offset: the run's log odds. reviewed: positions of the m decisions.
+    By Laplace's approximation, for one hypothesis and one rate of mistaken decisions (slips).
     Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset.
     """
     # Taken as a slip, a decision against sure log odds has no slope. So there may be one maximum

@@ -55,7 +55,7 @@ class Recording:
     def _record_call(
         self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any
     ) -> Any:
-        """Hook: record a layer's input, and later its output's gradient; return the output."""
+        """Record, as a hook, a layer's input and later its output's gradient; return the output."""
         if not torch.is_grad_enabled():  # no part of what is differentiated
             return output
         if args:

@@ -77,7 +77,7 @@ def typed_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def _match_type(module: nn.Module, args: tuple) -> tuple:
-    """Hook: return a layer's inputs converted to its weights' type."""
+    """Return, as a hook, a layer's inputs converted to its weights' type."""
     weight = next(module.parameters(recurse=False))
     if torch.is_autocast_enabled(weight.device.type):
         return args
@@ -349,7 +349,7 @@ def _explain_failure(running: list[str], error: str) -> str:
 def _add_taps(
     model: nn.Module, taps: dict[str, Tensor], running: list[str]
 ) -> Iterator[dict[str, Tensor]]:
-    """Hook: add zeros (taps) to layers' outputs, to differentiate by; yield layers' inputs."""
+    """Add, by hooks, zeros (taps) to layers' outputs, to differentiate by; yield layers' inputs."""
     # `running` gets the names of the layers that run.
     inputs: dict[str, Tensor] = {}
 

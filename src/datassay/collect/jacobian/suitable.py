@@ -179,7 +179,7 @@ def keep_activations() -> Iterator[None]:
 
 @contextmanager
 def _skip_compiler_import() -> Iterator[None]:
-    """Prevent torch.func from importing torch's compiler, which takes a second."""
+    """Keep torch.func from importing torch's compiler, which takes a second."""
     # It asks the compiler to leave the backward pass alone, which one never imported does.
     if "torch._dynamo" in sys.modules:
         yield

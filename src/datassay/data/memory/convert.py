@@ -9,13 +9,7 @@ import pyarrow as pa
 
 from datassay.data.assemble import one_set
 from datassay.data.memory.frames import check_index, frame_table, plain_column, row_ids
-from datassay.data.pictures import (
-    BACKGROUNDS,
-    background_warning,
-    choose_background,
-    pixels,
-    shown_size,
-)
+from datassay.data.pictures import SHADES, background_warning, choose_background, pixels, shown_size
 from datassay.data.samples import Column, SampleSet
 from datassay.data.source import Source, SourcePart, to_numpy
 from datassay.data.tables.read import Choices
@@ -231,7 +225,7 @@ def _read_pairs(dataset: Any) -> list[tuple[Any, np.ndarray]]:
 
 def _stack_pairs(pairs: list[tuple[Any, np.ndarray]], background: str) -> SourcePart:
     """Return (x, y) pairs as one part, [n, ...]; `background` shows in transparent images."""
-    shade = BACKGROUNDS[background or "white"]
+    shade = SHADES[background or "white"]
     x = [pixels(x, shade) if is_picture(x) else x for x, _ in pairs]
     return SourcePart(_stack(x, "x"), _stack([y for _, y in pairs], "y"))
 

@@ -69,10 +69,7 @@ class Showcase:
 
         def group(heading: str, idx: list[int], distances: list[float | None]) -> dict[str, Any]:
             pairs = zip(idx, distances, strict=True)
-            return {
-                "heading": heading,
-                "samples": [self._make_card(*pair, pictures) for pair in pairs],
-            }
+            return {"heading": heading, "samples": [self._show(*pair, pictures) for pair in pairs]}
 
         return [
             {"drawing": picture, "groups": [group(*triple) for triple in triples]}
@@ -107,9 +104,7 @@ class Showcase:
             groups.append((heading, members, distances))
         return groups
 
-    def _make_card(
-        self, j: int, distance: float | None, pictures: Mapping[int, Any]
-    ) -> dict[str, Any]:
+    def _show(self, j: int, distance: float | None, pictures: Mapping[int, Any]) -> dict[str, Any]:
         """Return a small card of sample j, with its distance from the sample shown."""
         reviewed = self._reviewed
         samples = self._reviewed.samples

@@ -241,9 +241,8 @@ def _find_neighbors(
             n_partners[row] += 1
     if n < FEWEST or not coordinates.shape[1]:
         zeros = np.zeros((n, 0))
-        return _Neighbors(
-            coordinates, coordinates, zeros.astype(int), zeros, zeros, partners, n_partners
-        )
+        shared = (coordinates, coordinates, zeros.astype(int), zeros, zeros)
+        return _Neighbors(*shared, partners, n_partners)
     is_approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
     search = "approximate" if is_approximate else "exact"
     reach = min(REACH + 1, n - 1)

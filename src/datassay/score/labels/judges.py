@@ -177,7 +177,7 @@ def judge_in_background(train: SampleSet, seed: int) -> Iterator[Future[dict[str
 
 @contextmanager
 def _ignore_convergence(models: dict[str, Any]) -> Iterator[None]:
-    """Silence scikit-learn's ConvergenceWarning; import nothing where there are no models."""
+    """Ignore scikit-learn's ConvergenceWarning; import nothing where there are no models."""
     if not models:
         yield
         return

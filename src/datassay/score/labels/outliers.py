@@ -97,7 +97,7 @@ class Outliers:
     def most(self) -> float:
         """Largest share of the targets that may be wrong."""
         columns = zip(self.residual.T, self.targets.T, self.unit.T, strict=True)
-        return max(self.by_unit, *(_bound_share_wrong(*column) for column in columns))
+        return max(self.by_unit, *(_bound_share(*column) for column in columns))
 
 
 def best_scale(
@@ -179,9 +179,7 @@ def outliers(
     """
     residual = (targets - held_out).double()
     residual = residual - residual.median(0).values
-    scales = torch.stack(
-        [_fit_scales(r, o) for r, o in zip(residual.T, held_out.T, strict=True)], 1
-    )
+    scales = torch.stack([_scales(r, o) for r, o in zip(residual.T, held_out.T, strict=True)], 1)
     residual = residual / scales
     distance = residual.abs()
     spread = _median_deviation(residual)
@@ -243,7 +241,7 @@ def clip_targets(
     return expected.double().clamp(limits.amin(0), limits.amax(0))
 
 
-def _fit_scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Return the typical size of residuals at each output level, relative to its geometric mean."""
     n = len(residual)
     size = residual.abs()
@@ -280,18 +278,14 @@ def _flag_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
         other_values = y[y != end].double().numpy()
         if len(other_values) and is_end.sum() >= max(AT_LIMIT, LIMIT_SHARE * len(y)):
             low, high = np.quantile(other_values, [0.25, 0.75])
-            nearest = np.abs(other_values - float(end)).min()
-            is_limit |= is_end & bool(nearest <= high - low)
+            is_limit |= is_end & bool(np.abs(other_values - float(end)).min() <= high - low)
     return is_limit
 
 
-def _bound_share_wrong(
-    z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tensor, " n"]
-) -> float:
+def _bound_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tensor, " n"]) -> float:
     """Return the largest plausible share of wrong targets hidden among Student-t residuals.
 
-    z: residuals, in the unit u [n] of the targets y. Wrong targets are distributed as y itself, as
-    if swapped, or uniformly over its range.
+    z: residuals in units u of y. Wrong targets are distributed as y, or uniformly over its range.
     """
     step = -(-len(z) // MOST_TARGETS)
     extent = y.max() - y.min()

@@ -321,7 +321,7 @@ class ModeRemovals:
     """Changes by removing each sample of a panel, never as one weight vector per output."""
 
     def __init__(self, basis: Eigenbasis, terms: Resolvents):
-        """Factor the run's resolvents by blocks of modes, once for all panels."""
+        """Compute factors of the run's resolvents by blocks of modes, once for all panels."""
         self._products: Products = basis.products
         self._device = basis.device
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]

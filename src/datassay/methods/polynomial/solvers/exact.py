@@ -196,7 +196,7 @@ def _compute_path_errors(
     label = None
     if are_classes(targets):
         label = targets.argmax(axis=1)
-    pairs = [_compute_loo_errors(system, solver, float(ridge), label) for ridge in ridges]
+    pairs = [_list_errors(system, solver, float(ridge), label) for ridge in ridges]
     mse, class_error = np.array(pairs).T
     if np.isnan(mse).all():
         raise DataError(
@@ -206,7 +206,7 @@ def _compute_path_errors(
     return RidgePath(ridges, mse, class_error, len(system.rows), poles, int(np.nanargmin(mse)))
 
 
-def _compute_loo_errors(
+def _list_errors(
     system: Centred, solver: Spectrum | Poles, ridge: float, label: np.ndarray | None
 ) -> tuple[float, float]:
     """Return mean squared leave-one-out residual, and the share of rows misclassified."""
