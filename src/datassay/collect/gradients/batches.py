@@ -213,7 +213,7 @@ LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch
 
 
 def outputs_of(model: nn.Module, batch: Any) -> Tensor:
-    """Return the model's logits for a batch, [b, ...]: a tuple (x, ..., targets) or a dict."""
+    """Return the model's logits, [b, ...]; batch: a tuple (x, ..., targets) or a dict."""
     if isinstance(batch, Mapping):
         no_inputs = {*TARGETS, LOSS_WEIGHT}
         inputs = {key: value for key, value in batch.items() if key not in no_inputs}

@@ -84,7 +84,7 @@ class Finish:
         ]
 
     def start(self, *, majority: bool = False) -> dict[str, Any]:
-        """Start both commands in a thread of its own; return the state, as `state` does."""
+        """Start `apply` and `run --before` in a thread; return the state, as `state` does."""
         with self._lock:
             require(self._state.state != RUNNING, 409, "The comparison is already running.")
             require(len(self.session), 400, "Nothing was decided yet.")

@@ -345,7 +345,7 @@ class _Job:
     def point(
         self, geometry: OutputGeometry, outputs: Sequence[Tensor], variance: float, surprise: float
     ) -> dict[str, float]:
-        """Return name → number measured after a fit, for one point of the trace."""
+        """Return name → number after a removal and refit: V, loss, surprise, scores."""
         sets = iter(outputs)  # of the validation set, then of the test set
         return {
             "removed": len(self.samples) - len(geometry),
