@@ -109,7 +109,7 @@ def page(findings: PurifyFindings) -> Page:
 
 
 def _tabulate_stops(findings: PurifyFindings) -> Table:
-    """Return a table of figures for all samples, for those kept, and for those the baseline keeps."""
+    """Return a table of figures for all samples, those kept, and those that the baseline keeps."""
     stops = before_and_after(findings)
     rows = [
         (name, *("–" if math.isnan(stop[key]) else to_text(stop[key]) for stop in stops))
