@@ -72,7 +72,7 @@ def test_decisions_about_other_data(run, tmp_path):
 
 
 def test_a_read_only_folder_leaves_decisions_to_the_browser(run, monkeypatch):
-    monkeypatch.setattr(module, "_unwritable", lambda folder: "Read-only file system")
+    monkeypatch.setattr(module, "_find_obstacle", lambda folder: "Read-only file system")
     session = session_of(run)
     assert not session.samples()["writable"]
     message = " ".join(_describe_review(session))
