@@ -144,7 +144,7 @@ IN_ANOTHER_FORM = {
     "SampleComplexity.n_inputs": "np.full(n, self.n_inputs)",
     "SampleComplexity.n_opt": "or_null(self.n_opt)",
     "SampleComplexity.width": "np.full(n, self.width)",
-    "TrustCheck.ceiling": "[self._largest_correlation(question).value for question in self.question]",
+    "TrustCheck.ceiling": "[self._ceiling(question).value for question in self.question]",
 }  # fmt: skip
 
 

@@ -88,13 +88,11 @@ class TrustCheck(Tabular):
         is_beaten = self.ahead_high < 0
         rows = zip(is_beaten, self.question, self.correlation, self.low, self.high, strict=True)
         return tuple(
-            DISTRUST
-            if beaten
-            else verdict_of(Estimate(*outcome), self._largest_correlation(question))
+            DISTRUST if beaten else verdict_of(Estimate(*outcome), self._ceiling(question))
             for beaten, question, *outcome in rows
         )
 
-    def _largest_correlation(self, question: str) -> Estimate:
+    def _ceiling(self, question: str) -> Estimate:
         """Return the largest correlation that a score of the question can have."""
         if question == PREDICTIONS:
             return self.ceiling
@@ -108,7 +106,7 @@ class TrustCheck(Tabular):
             "correlation": self.correlation,
             "low": self.low,
             "high": self.high,
-            "ceiling": [self._largest_correlation(question).value for question in self.question],
+            "ceiling": [self._ceiling(question).value for question in self.question],
             "trivial": self.trivial,
             "ahead": self.ahead,
             "ahead_low": self.ahead_low,
