@@ -194,7 +194,7 @@ def test_separators_decimal_commas_and_encodings_are_found_and_said(tmp_path, en
     assert np.array_equal(train.x[:, 0], [3 * i + 0.25 for i in range(20)])
     assert train.ids[3] == "kö3"
     (warning,) = train.warnings
-    assert "has columns separated by ';' and has decimal commas" in warning and predicted in warning
+    assert "separated by ';' and with decimal commas" in warning and predicted in warning
 
 
 def test_damaged_utf8_is_not_read_as_another_encoding(tmp_path):

@@ -48,7 +48,7 @@ BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444
 MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
 NAMES_OF_ADVICE = {LEAVE: "not shown to help"}
 FORECAST = "forecast, not measured"
-INSTEAD = "same as relabelling"  # leaves out the same suspects
+INSTEAD = "leaves out the suspects"  # that relabelling corrects
 ADVICE_COLOURS = {
     DO: BLUE, TRY: SKY, INSTEAD: "#b8860b", FREE: "#5f6b76", NAMES_OF_ADVICE[LEAVE]: GREY,
     FORECAST: "#b5bdc6",

@@ -13,13 +13,11 @@ from datassay.score.checks.columns import leaking_columns
 from datassay.score.checks.units import name_factors
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.issues import FEWEST
-from datassay.score.labels.noise import LISTED
 from datassay.score.labels.sources import LabelSources
 
 LEAST_SHARE = 0.005  # of a class's samples: smaller confusions are not listed
 MOST_KEPT, MOST_CLASSES = 100, 50
 FEW = 0.02  # share of labels that may be wrong without being mentioned
-ABOVE_RULE = f"over {100 * LISTED:g} %"  # how likely wrong a label is that is probably wrong
 
 
 @result
@@ -69,7 +67,7 @@ class Labels:
         """The labels to review, with their number."""
         if self.n_flagged:
             return count(self.n_review, self.noun)
-        return f"the {count(self.n_review, f'likeliest {self.noun}')}"
+        return f"the {count(self.n_review, f'most suspect {self.noun}')}"
 
     @property
     def sentence(self) -> str:
@@ -89,11 +87,9 @@ class Labels:
             text = f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong"
             text += text_if(self.n_slips, f", {self.n_slips:,} by a factor of {self.factor}")
             return text + text_if(self.low != self.high, f" ({self.expected} in all)")
-        if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
-            maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be wrong"
-            return f"No {self.noun} is {ABOVE_RULE} likely wrong, but {maximum}"
-        hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
-        return f"No {self.noun} stands out as wrong{text_if(self.high > FEW * self.n, hidden)}"
+        hidden = f", but up to {self.high:,} of {self.n:,} ({share}) may be"
+        is_hidden = self.high > FEW * self.n or (self.noun == "label" and self.n_review > 0)
+        return f"No {self.noun} stands out as wrong{text_if(is_hidden, hidden)}"
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:

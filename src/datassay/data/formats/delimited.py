@@ -62,17 +62,17 @@ def _read_text(path: Path) -> _Text:
     content, encoding = _utf8(content, path)
     notes = []
     if encoding:
-        notes.append(f"is read as {encoding} text")
+        notes.append(f"as {encoding} text")
     name = path.name.lower().removesuffix(".gz")
     separator = "\t"
     decimal = "."
     if not name.endswith(".tsv"):
         separator, decimal = _find_separator(content)
     if separator != "," and not name.endswith(".tsv"):
-        notes.append(f"has columns separated by {separator!r}")
+        notes.append(f"with columns separated by {separator!r}")
     if decimal == ",":
-        notes.append("has decimal commas")
-    note = text_if(notes, f"{path.name} {' and '.join(notes)}.")
+        notes.append("with decimal commas")
+    note = text_if(notes, f"{path.name} is read {' and '.join(notes)}.")
     return _Text(content, separator, decimal, note)
 
 
