@@ -390,6 +390,8 @@ def test_what_to_type_next_can_be_typed(tmp_path, monkeypatch):
         "datassay run clean/a.csv --target y --model cnn --out report"
     )
     assert typed.line("weigh") == "datassay weigh clean/a.csv --target y"
+    line = "datassay weigh clean/a.csv --target y --method self_paced --out w"
+    assert typed.line("weigh --method self_paced", out="w") == line
 
 
 def test_a_proposed_drop_keeps_the_columns_that_were_dropped_already():

@@ -273,7 +273,7 @@ def _action_card(action: ActionGain, table: ActionTable, them: str, typed: Typed
     kind = action_kinds().get(action.kind.split("+")[0])
     command = ""
     if kind and kind.command:
-        command = typed.line(kind.command, out=kind.command)
+        command = typed.line(kind.command, out=kind.command.split()[0])
     if kind and kind.name == COPIES:
         command = typed.apply("--drop-copies")
     severity = "act" if action.advice == DO else "look"
