@@ -83,12 +83,11 @@ class PartitionFindings(SampleFindings):
     @property
     def block_names(self) -> list[str]:
         """The blocks as page and table call them, counted from 0: "block 0, mean size 3.00"."""
-        name, _, means = _telling_input(self)
+        means = _telling_input(self)[-1]
         names = [f"block {k}" for k in range(self.partition.n_blocks)]
         if len(means) != len(names):  # a block is empty, or no input tells them apart
             return names
-        name = f"mean {shortened(name, 16)}"
-        return [f"{b}, {name} {m}" for b, m in zip(names, means, strict=True)]
+        return [f"{name}, {mean}" for name, mean in zip(names, means, strict=True)]
 
 
 def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
@@ -271,7 +270,7 @@ def gallery(findings: PartitionFindings) -> Gallery:
 
 
 def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[str]]:
-    """Return the column whose means differ most between blocks, its values, and those means.
+    """Return the column whose means differ most between blocks, its values, and means in words.
 
     Nothing where the inputs tell no blocks apart, or are no named columns.
     """
@@ -283,8 +282,17 @@ def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[s
         return "", np.array([]), []
     j = int(np.ptp([x[inside].mean(axis=0) for inside in blocks], axis=0).argmax())
     values = np.asarray(samples.x, np.float64).reshape(x.shape)[:, j]
-    means = [number(float(values[inside].mean())).replace("-", "−") for inside in blocks]
-    return samples.feature_names[j], values, means
+    column = samples.feature_names[j]
+    name = shortened(column, 16)
+    means = [float(values[inside].mean()) for inside in blocks]
+    if _is_indicator(values):
+        return column, values, [f"{name} in {share(mean)}" for mean in means]
+    return column, values, [f"mean {name} {number(m).replace('-', '−')}" for m in means]
+
+
+def _is_indicator(values: np.ndarray) -> bool:
+    """Return whether values only say of each sample whether something is so."""
+    return bool(np.isin(values, (0, 1)).all())
 
 
 def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
@@ -292,6 +300,10 @@ def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list
     figure = chart(plotly_text(title), "samples", showlegend=True, height=420)
     styles = zip(names, cycle(BLOCK_COLOURS), strict=False)
     groups = [(name, group == g, colour) for g, (name, colour) in enumerate(styles)]
+    if _is_indicator(values):
+        stack_counts(figure, values, groups, np.linspace(-0.5, 1.5, 3), "%{y:,}")
+        figure.update_xaxes(tickvals=[0, 1], ticktext=["no", "yes"])
+        return figure
     edges = np.linspace(values.min(), values.max(), 31)
     stack_counts(figure, values, groups, edges, "about %{x:.3g}: %{y:,}")
     return figure
