@@ -327,8 +327,8 @@ def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
         "correcting them is not shown to help a model: "
     )
     tried = [Labels(400, n, 58, 24, 0, 118).tried for n in (0, 2, 20, 24)]
-    assert tried == ["the 24 most suspect"] * 3 + ["them"]
-    assert clause(row, acts(UNSURE), tried[1]).startswith("correcting the 24 most suspect is not")
+    assert tried == ["the 24 most suspect", *["the most suspect"] * 2, "them"]
+    assert clause(row, acts(UNSURE), tried[1]).startswith("correcting the most suspect is not")
 
 
 def test_commands_are_those_of_the_command_line():

@@ -51,9 +51,11 @@ class Labels:
     @property
     def tried(self) -> str:
         """The labels that were corrected or removed: "them" after a sentence on the same."""
-        if self.n_flagged and self.n_tried == self.n_flagged:
+        if not self.n_flagged:
+            return f"the {self.n_tried:,} most suspect"
+        if self.n_tried == self.n_flagged:
             return inflect(self.n_flagged, "it", "them")
-        return f"the {self.n_tried:,} most suspect"
+        return "the most suspect"
 
     @property
     def expected(self) -> str:

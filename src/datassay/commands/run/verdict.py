@@ -211,7 +211,7 @@ def _cards(
     cards = data_cards[:n_leading]
     if findings.before is not None:
         cards += _before_cards(findings.before)
-    if labels.n_review:
+    if labels.n_flagged or (labels.n_review and findings.before is None):
         cards += [_label_card(findings, labels, typed, measured)]
     arguments = table, labels.tried, typed
     cards += [_action_card(action, *arguments) for action in other_actions if action.advice == DO]
@@ -346,10 +346,8 @@ def _label_card(
     if before is not None and before.confirmed:
         text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
-    headline = f"Review {labels.named}"
-    headline += text_if(before is not None and not labels.n_flagged, " (optional)")
-    return Advice("label errors", "act" if is_sure else "look", headline, " ".join(text), ids,
-                  command=typed.line("view"))  # fmt: skip
+    return Advice("label errors", "act" if is_sure else "look", f"Review {labels.named}",
+                  " ".join(text), ids, command=typed.line("view"))  # fmt: skip
 
 
 def _data_cards(findings: Findings, typed: Typed, measured: tuple[ActionGain, ...]) -> list[Advice]:
