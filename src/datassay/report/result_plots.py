@@ -113,8 +113,7 @@ def _gains_figure(rows: Sequence[tuple[str, Any]], groups: Sequence[str], metric
 
 def advice_text(action: ActionGain, actions: Sequence[ActionGain]) -> str:
     """Return what to do with one of several actions, as tables and figures name it."""
-    leaves_out = action.kind in {REMOVE, DROP} and action.is_advised
-    if leaves_out and is_correction_advised(actions):
+    if action.kind == REMOVE and action.is_advised and is_correction_advised(actions):
         return INSTEAD
     if action.how == EXPECTED:
         return FORECAST

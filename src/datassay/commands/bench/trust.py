@@ -163,10 +163,12 @@ def page(findings: TrustFindings) -> Page:
         blocks[name] = _correlation_figure(rows)
         blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, rows), in_terminal=True)
     of_samples = _rank_scores(check, SAMPLES)
+    of_predictions = _best_score(_rank_scores(check, PREDICTIONS))
     template_values = {
         "heads": [headline(check, question) for question in dict.fromkeys(check.question)],
         "questions": dict(ASKED.values()),
         "best": _best_score(of_samples),
+        "traces": of_predictions["verdict"] == TRUST and "influence" in of_predictions["score"],
         "free": next((row["score"] for row in of_samples if row["trivial"]), "loss"),
         "is_refused": "information" in [r["score"] for r in of_samples if r["verdict"] == DISTRUST],
         "issues": next((_format_interval(r) for r in of_samples if _is_trusted_issue(r)), ""),

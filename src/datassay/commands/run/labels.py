@@ -71,7 +71,7 @@ class Labels:
         """The labels to review, with their number."""
         if self.n_flagged:
             return count(self.n_review, self.noun)
-        return f"the {count(self.n_review, f'likeliest {self.noun}')}"
+        return f"the {count(self.n_review, f'most suspect {self.noun}')}"
 
     @property
     def sentence(self) -> str:
@@ -93,9 +93,10 @@ class Labels:
             return text + text_if(self.low != self.high, f" ({self.expected} in all)")
         if self.noun != "target" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be wrong"
-            return f"No {self.noun} is {ABOVE_RULE} likely wrong, but {maximum}"
+            return f"No {self.noun} stands out as wrong, but {maximum}"
+        few = text_if(self.high, f" (at most {self.high:,} of {self.n:,} are)")
         hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
-        return f"No {self.noun} stands out as wrong{text_if(self.high > FEW * self.n, hidden)}"
+        return f"No {self.noun} stands out as wrong{hidden if self.high > FEW * self.n else few}"
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:

@@ -27,6 +27,7 @@ from datassay.commands.run.labels import (
     suspected_classes,
     to_check,
 )
+from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.optional import inflect, text_if
@@ -41,6 +42,7 @@ SMALL_CLASS = 10  # samples
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
+OVER_BUDGET = "What actions gain was not measured within the budget."
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
@@ -80,7 +82,9 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     if not labels.is_predicted:
         why = UNPREDICTED
     note = text_if(is_unmeasured, why)
-    if note == NOT_COMPARED:
+    if note == NOT_COMPARED and BUDGET in findings.facts:
+        note = OVER_BUDGET
+    if note in {NOT_COMPARED, OVER_BUDGET}:
         commands += [typed.line("run", out="report")]
     if labels.leaks:  # until they are dropped, all else says little
         commands = [card.command for card in cards[:1]]
@@ -237,7 +241,9 @@ def _cards(
             text = f"{_capital(kind.doing)} is expected to gain {gain_text(action, table.metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
-    return tuple(cards[:MOST_CARDS]) or (quiet_card(findings, typed.line("view")),)
+    if all(card.kind in {"drop", "more data"} for card in cards):
+        cards = [quiet_card(findings, typed.line("view")), *cards]
+    return tuple(cards[:MOST_CARDS])
 
 
 def _before_cards(before: BeforeAfter) -> list[Advice]:
@@ -286,7 +292,7 @@ def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain]) -> str:
     if not n:
         return (
             f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though none is "
-            f"{ABOVE_RULE} likely: a review of these, the likeliest, tells how many."
+            f"{ABOVE_RULE} likely to be: a review of these tells how many."
         )
     subject = f"{n:,}" if labels.n_review > n else inflect(n, "It", "They")
     text = f"{subject} {inflect(n, 'is', 'are')} probably wrong"
