@@ -331,6 +331,17 @@ def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
     assert clause(row, acts(UNSURE), tried[1]).startswith("correcting the most suspect is not")
 
 
+def test_a_budget_that_ended_before_actions_were_compared_is_named():
+    notes = [
+        verdict(make_findings(facts={"Command": f"datassay run a.csv{option}"})).note
+        for option in ("", " --budget 25")
+    ]
+    assert notes == [
+        "What actions gain was not measured here; datassay run measures it.",
+        "What actions gain was not measured within the budget.",
+    ]
+
+
 def test_commands_are_those_of_the_command_line():
     """Each is read by the command line itself; flipped labels are read by no other command."""
     result = make_findings(acts=acts(RELABEL, BALANCE, DROP, MORE), facts={

@@ -17,7 +17,6 @@ from datassay.models.estimators import checked_estimator, is_estimator, named_es
 from datassay.models.names import full_name
 from datassay.models.reference import is_reference
 from datassay.models.weights import weights_choice
-from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.page import Page
 from datassay.report.plots import chart, level, marks

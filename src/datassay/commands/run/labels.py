@@ -94,9 +94,9 @@ class Labels:
         if self.noun != "target" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be wrong"
             return f"No {self.noun} stands out as wrong, but {maximum}"
-        few = text_if(self.high, f" (at most {self.high:,} of {self.n:,} are)")
+        note = text_if(self.high, f" (at most {self.high:,} of {self.n:,} are)")
         hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
-        return f"No {self.noun} stands out as wrong{hidden if self.high > FEW * self.n else few}"
+        return f"No {self.noun} stands out as wrong{hidden if self.high > FEW * self.n else note}"
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:

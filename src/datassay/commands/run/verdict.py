@@ -27,7 +27,6 @@ from datassay.commands.run.labels import (
     suspected_classes,
     to_check,
 )
-from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.optional import inflect, text_if
@@ -82,7 +81,7 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     if not labels.is_predicted:
         why = UNPREDICTED
     note = text_if(is_unmeasured, why)
-    if note == NOT_COMPARED and BUDGET in findings.facts:
+    if note == NOT_COMPARED and " --budget" in findings.facts.get("Command", ""):
         note = OVER_BUDGET
     if note in {NOT_COMPARED, OVER_BUDGET}:
         commands += [typed.line("run", out="report")]

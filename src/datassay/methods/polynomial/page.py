@@ -103,9 +103,9 @@ def _formula(findings: PolynomialFindings) -> str:
         f"{sign} {number(abs(coef[k]))} {surrogate.term_names[k + 1]}"
         for sign, k in zip(signs, order, strict=True)
     ]
-    rest = text_if(len(coef) > N_TERMS, " + …")
+    ending = text_if(len(coef) > N_TERMS, " + …")
     name = surrogate.output_names[0]
-    return f"{name} = {number(constant).replace('-', '−')} {' '.join(terms)}{rest}"
+    return f"{name} = {number(constant).replace('-', '−')} {' '.join(terms)}{ending}"
 
 
 def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:

@@ -233,8 +233,7 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     groups, counts = np.unique(group[rows], return_counts=True)
     n_groups = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
-        word = inflect(n_groups, "group", "groups")
-        text = f"{n_more:,} more than once, in {n_groups:,} {word} of equal inputs."
+        text = f"{n_more:,} more than once, of {n_groups:,} {inflect(n_groups, 'input', 'inputs')}."
         if outcome.is_natural:
             text += " Columns hold few different values: at least half as many rows differ from "
             text += "another in one column only, so most of these may be equal by chance."
@@ -251,8 +250,7 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
         names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
         text = f"Compare them, one may be wrong: {names}."
         severity = "look" if outcome.is_natural or not train.is_classification else "act"
-        kind = f"equal inputs, different {noun}"
-        issues.append(DataIssue(kind, severity, len(ids), unit, text))
+        issues += [DataIssue(f"equal inputs, different {noun}", severity, len(ids), unit, text)]
     return issues
 
 

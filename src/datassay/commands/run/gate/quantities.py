@@ -158,7 +158,9 @@ def _with_chance(
 
 
 def _count_conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
-    counts = _count_issues(issues, "equal inputs, different labels", "equal inputs, different targets")
+    counts = _count_issues(
+        issues, "equal inputs, different labels", "equal inputs, different targets"
+    )
     high = sum(n for n, _ in counts)
     low = sum(n for n, may_be_right in counts if not may_be_right)
     why = text_if(low != high, "equal rows may differ in what was not recorded")
