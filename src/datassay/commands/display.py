@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from datassay.act.choose.gains import RETRAINED
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.labels import to_check
+from datassay.commands.run.labels import ABOVE_RULE, to_check
 from datassay.commands.run.suspects import PROBABLY, suspects_table
 from datassay.commands.run.tables import acts_table
 from datassay.commands.run.verdict import NOT_COMPARED, Verdict, verdict
@@ -20,7 +20,6 @@ from datassay.report.notebook import short_html
 from datassay.report.page import Row, Table
 from datassay.report.wording import count, rough_percent, shortened, value_text
 from datassay.score.checks.columns import columns_first
-from datassay.score.labels.noise import LISTED
 
 MOST_WARNINGS = 3
 MOST_SUSPECTS = 10
@@ -85,7 +84,7 @@ def suspects_in_short(findings: Findings) -> Table | None:
         noun = "label"
     name = f"{count(len(positions), noun)} to review"
     name += text_if(len(order) < len(positions), f", the {len(order)} most suspect")
-    rule = "over 50 %" if noun == "target" else f"over {100 * LISTED:g} %"
+    rule = "over 50 %" if noun == "target" else ABOVE_RULE
     n_probable = table["list"].to_pylist().count(PROBABLY)
     if 0 < n_probable < len(order):
         name += f": the first {n_probable} probably wrong ({rule}), the others worth a look"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from datassay import stats
-from datassay.act.choose.action import DROP, REMOVE, REVIEW
+from datassay.act.choose.action import REMOVE, REVIEW
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable, is_correction_advised
 from datassay.act.remove.removal_curve import (
     HIGHEST_FIRST,
@@ -48,7 +48,7 @@ BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444
 MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
 NAMES_OF_ADVICE = {LEAVE: "not shown to help"}
 FORECAST = "forecast, not measured"
-INSTEAD = "leaves out the suspects"  # that relabelling corrects
+INSTEAD = "same as relabelling"  # leaves out the same suspects
 ADVICE_COLOURS = {
     DO: BLUE, TRY: SKY, INSTEAD: "#b8860b", FREE: "#5f6b76", NAMES_OF_ADVICE[LEAVE]: GREY,
     FORECAST: "#b5bdc6",
@@ -113,8 +113,7 @@ def _gains_figure(rows: Sequence[tuple[str, Any]], groups: Sequence[str], metric
 
 def advice_text(action: ActionGain, actions: Sequence[ActionGain]) -> str:
     """Return what to do with one of several actions, as tables and figures name it."""
-    leaves_out = action.kind in {REMOVE, DROP} and action.is_advised
-    if leaves_out and is_correction_advised(actions):
+    if action.kind == REMOVE and action.is_advised and is_correction_advised(actions):
         return INSTEAD
     if action.how == EXPECTED:
         return FORECAST

@@ -122,10 +122,10 @@ def labels_given(values: object, names: Sequence[str] = ()) -> str:
     """Name those of several 0/1 labels that are 1, by name or number: "labels 0, 3"."""
     positions = np.flatnonzero(np.asarray(values) == 1).tolist()
     if names:
-        return ", ".join(names[j] for j in positions) or "no label"
+        return " + ".join(names[j] for j in positions) or "none"
     name = inflect(len(positions), "label", "labels")
     if not positions:
-        return "no label"
+        return "none"
     return shortened(f"{name} {', '.join(map(str, positions))}", 60)
 
 

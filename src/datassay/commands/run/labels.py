@@ -13,11 +13,13 @@ from datassay.score.checks.columns import leaking_columns
 from datassay.score.checks.units import name_factors
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.issues import FEWEST
+from datassay.score.labels.noise import LISTED
 from datassay.score.labels.sources import LabelSources
 
 LEAST_SHARE = 0.005  # of a class's samples: smaller confusions are not listed
 MOST_KEPT, MOST_CLASSES = 100, 50
 FEW = 0.02  # share of labels that may be wrong without being mentioned
+ABOVE_RULE = f"over {100 * LISTED:g} %"  # how likely wrong a label is that is probably wrong
 
 
 @result
@@ -40,7 +42,7 @@ class Labels:
     n_tried: int  # likelier wrong than right: what correcting and removing were measured on
     low: int
     high: int
-    noun: str = "label"  # or "target"
+    noun: str = "label"  # or "target"; "label set" where a sample has several labels
     is_predicted: bool = True  # by the inputs, better than by the shares of the classes
     leaks: tuple[str, ...] = ()  # columns that tell the label, and so agree with wrong ones
     n_slips: int = 0  # probably wrong by a factor, as of a unit
@@ -49,9 +51,11 @@ class Labels:
     @property
     def tried(self) -> str:
         """The labels that were corrected or removed: "them" after a sentence on the same."""
-        if self.n_flagged and self.n_tried == self.n_flagged:
+        if not self.n_flagged:
+            return f"the {self.n_tried:,} most suspect"
+        if self.n_tried == self.n_flagged:
             return inflect(self.n_flagged, "it", "them")
-        return f"the {self.n_tried:,} most suspect"
+        return "the most suspect"
 
     @property
     def expected(self) -> str:
@@ -77,7 +81,7 @@ class Labels:
         if self.leaks:
             verb = inflect(len(self.leaks), "tells", "tell")
             cause = f"{', '.join(self.leaks)} {verb} the {self.noun}"
-            remedy = f"run again with --drop {','.join(self.leaks)}"
+            remedy = f"run again without {inflect(len(self.leaks), 'it', 'them')}"
             return f"Wrong {self.noun}s may be hidden: {cause} almost alone; {remedy}"
         if not self.is_predicted:
             return f"The inputs hardly predict the {self.noun}s, so none can be called wrong"
@@ -87,9 +91,12 @@ class Labels:
             text = f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong"
             text += text_if(self.n_slips, f", {self.n_slips:,} by a factor of {self.factor}")
             return text + text_if(self.low != self.high, f" ({self.expected} in all)")
-        hidden = f", but up to {self.high:,} of {self.n:,} ({share}) may be"
-        is_hidden = self.high > FEW * self.n or (self.noun == "label" and self.n_review > 0)
-        return f"No {self.noun} stands out as wrong{text_if(is_hidden, hidden)}"
+        if self.noun != "target" and (self.n_review or self.high > FEW * self.n):
+            maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be wrong"
+            return f"No {self.noun} stands out as wrong, but {maximum}"
+        note = text_if(self.high, f" (at most {self.high:,} of {self.n:,} are)")
+        hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
+        return f"No {self.noun} stands out as wrong{hidden if self.high > FEW * self.n else note}"
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
@@ -111,7 +118,9 @@ def label_verdict(findings: Findings) -> Labels:
     """Count the suspected labels, and bound how many are wrong."""
     issues = findings.issues
     samples = findings.samples
-    is_label = samples.is_classification or findings.has_several_labels
+    noun = "label" if samples.is_classification else "target"
+    if findings.has_several_labels:
+        noun = "label set"
     low, high = issues.share_wrong
     n = len(samples)
     n_flagged = int(issues.is_issue.sum())
@@ -123,7 +132,7 @@ def label_verdict(findings: Findings) -> Labels:
         n_tried=int(issues.to_try.sum()),
         low=min(int(low * n), n_flagged),
         high=max(round(high * n), n_flagged),
-        noun="label" if is_label else "target",
+        noun=noun,
         is_predicted=issues.is_predicted,
         leaks=tuple(leaking_columns(samples)),
         n_slips=len(factors),

@@ -155,7 +155,6 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "metric": (curve or samples).metric,
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
-        "model_words": "" if f.acts is None else _model_words(f.acts.model),
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
         "useless": useless,
         "n_ended": sum(action.note.startswith(ENDED) for action in run_verdict.measured),
@@ -184,13 +183,6 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "hidden": float(np.mean(f.information.information < f.leave_one_out.outputs.shape[1] / 2)),
         **_bounds(f.information, is_classification=samples.is_classification),
     }
-
-
-def _model_words(model: str) -> str:
-    """Return what was trained, in words: "boosted trees", "a network (mlp:width=256)"."""
-    if ":" in model or model in {"mlp", "cnn"}:
-        return f"a network ({model})"
-    return model or "the model"
 
 
 def _bounds(info: SampleInformation, *, is_classification: bool) -> dict[str, Any]:

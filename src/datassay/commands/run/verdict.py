@@ -47,6 +47,7 @@ SMALL_CLASS = 10  # samples
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
+OVER_BUDGET = "What actions gain was not measured within the budget."
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
@@ -86,7 +87,9 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     if not labels.is_predicted:
         why = UNPREDICTED
     note = text_if(is_unmeasured, why)
-    if note == NOT_COMPARED:
+    if note == NOT_COMPARED and " --budget" in findings.facts.get("Command", ""):
+        note = OVER_BUDGET
+    if note in {NOT_COMPARED, OVER_BUDGET}:
         commands += [typed.line("run", out="report")]
     if labels.leaks:  # until they are dropped, all else says little
         commands = [card.command for card in cards[:1]]
@@ -217,13 +220,12 @@ def _cards(
     cards = data_cards[:n_leading]
     if findings.before is not None:
         cards += _before_cards(findings.before)
-    if labels.n_review:
+    if labels.n_flagged or (labels.n_review and findings.before is None):
         cards += [_label_card(findings, labels, typed, measured)]
     arguments = table, labels.tried, typed
     cards += [_action_card(action, *arguments) for action in other_actions if action.advice == DO]
     cards += data_cards[n_leading:]
     cards += [_action_card(action, *arguments) for action in may_help]
-    cards = cards or [quiet_card(findings, typed.line("view"))]
     drop = _find_drop(measured)
     # Labels are corrected first: a drop leaves out the same suspects, and no loss is no gain.
     if drop is not None and not labels.n_flagged and findings.before is None:
@@ -244,6 +246,8 @@ def _cards(
             text = f"{_capital(kind.doing)} is expected to gain {gain_text(action, table.metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
+    if all(card.kind in {"drop", "more data"} for card in cards):
+        cards = [quiet_card(findings, typed.line("view")), *cards]
     return tuple(cards[:MOST_CARDS])
 
 
@@ -280,7 +284,7 @@ def _action_card(action: ActionGain, table: ActionTable, them: str, typed: Typed
     kind = action_kinds().get(action.kind.split("+")[0])
     command = ""
     if kind and kind.command:
-        command = typed.line(kind.command, out=kind.command)
+        command = typed.line(kind.command, out=kind.command.split()[0])
     if kind and kind.name == COPIES:
         command = typed.apply("--drop-copies")
     severity = "act" if action.advice == DO else "look"
@@ -353,10 +357,8 @@ def _label_card(
     if before is not None and before.confirmed:
         text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
-    headline = f"Review {labels.named}"
-    headline += text_if(before is not None and not labels.n_flagged, " (optional)")
-    return Advice("label errors", "act" if is_sure else "look", headline, " ".join(text), ids,
-                  command=typed.line("view"))  # fmt: skip
+    return Advice("label errors", "act" if is_sure else "look", f"Review {labels.named}",
+                  " ".join(text), ids, command=typed.line("view"))  # fmt: skip
 
 
 def _data_cards(findings: Findings, typed: Typed, measured: tuple[ActionGain, ...]) -> list[Advice]:

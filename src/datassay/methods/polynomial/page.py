@@ -68,6 +68,7 @@ def page(findings: PolynomialFindings) -> Page:
         "folder": named_folder(findings.facts, "polynomial"),
         "n_coefficients": n_coefficients,
         "maps": maps,
+        "formula": _formula(findings),
         "n_largest": min(n_coefficients, _n_bars(findings)),
         "most_outputs": MAX_OUTPUTS,
         "shows_wrong": any(card["is_wrong"] for card in cards),
@@ -87,6 +88,24 @@ def page(findings: PolynomialFindings) -> Page:
     facts = findings.facts
     headlines = (f"{piece.headline}." for piece in page.advice)
     return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
+
+
+def _formula(findings: PolynomialFindings) -> str:
+    """Return the polynomial of one number with its largest terms; "" of classes and of images."""
+    surrogate = findings.surrogate
+    samples = findings.samples
+    if samples.is_classification or samples.kind != "row" or len(surrogate.output_names) > 1:
+        return ""
+    constant, *coef = surrogate.polynomial.monomial_coef[:, 0].tolist()
+    order = np.argsort(-np.abs(coef), kind="stable")[:N_TERMS].tolist()
+    signs = ["−" if coef[k] < 0 else "+" for k in order]
+    terms = [
+        f"{sign} {number(abs(coef[k]))} {surrogate.term_names[k + 1]}"
+        for sign, k in zip(signs, order, strict=True)
+    ]
+    ending = text_if(len(coef) > N_TERMS, " + …")
+    name = surrogate.output_names[0]
+    return f"{name} = {number(constant).replace('-', '−')} {' '.join(terms)}{ending}"
 
 
 def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
