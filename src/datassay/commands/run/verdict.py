@@ -20,7 +20,6 @@ from datassay.act.choose.kinds import action_kinds
 from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import (
-    ABOVE_RULE,
     Labels,
     label_verdict,
     quiet_card,
@@ -31,7 +30,14 @@ from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.optional import inflect, text_if
 from datassay.report.advice import Advice
-from datassay.report.wording import count, gain_text, in_points, number, shortened
+from datassay.report.wording import (
+    count,
+    gain_text,
+    in_points,
+    number,
+    rough_percent,
+    shortened,
+)
 from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague, shows_loss
@@ -130,7 +136,7 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any, before: float
         return f"{subject} {costs} {gain_text(row, metric)}"
     recommendation = advice(row.gain, row.low, row.high)
     if recommendation == DO:
-        return f"{subject} {helps} {gain_text(row, metric)}"
+        return f"{subject} {helps} {gain_text(row, metric, before)}"
     verb = may_help if recommendation == TRY else unshown
     if not in_points(metric) and is_vague(row.low, row.high):
         scores = [number(score).replace("-", "−") for score in (before, before + row.gain)]
@@ -285,13 +291,13 @@ def _action_card(action: ActionGain, table: ActionTable, them: str, typed: Typed
     return Advice("action", severity, action.words, text, command=command)
 
 
-def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain]) -> str:
-    """Return why labels are to be looked at, in a sentence or two."""
+def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain], highest: float) -> str:
+    """Return why labels are to be looked at; `highest`: how likely wrong the likeliest is."""
     n = labels.n_flagged
     if not n:
         return (
-            f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though none is "
-            f"{ABOVE_RULE} likely to be: a review of these tells how many."
+            f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though the most suspect is "
+            f"{rough_percent(highest)} likely to be: a review of these tells how many."
         )
     subject = f"{n:,}" if labels.n_review > n else inflect(n, "It", "They")
     text = f"{subject} {inflect(n, 'is', 'are')} probably wrong"
@@ -317,7 +323,7 @@ def _label_card(
         removals = [a for a in label_actions if a.kind == REMOVE and a.gain > gain + SHOWN]
         label_actions = [*corrections, *removals]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
-    text = [_reason_to_review(labels, corrections)]
+    text = [_reason_to_review(labels, corrections, float(issues.probability.max()))]
     text += [f"{_capital(clause(a, table, labels.tried))}." for a in label_actions]
     n_look = labels.n_review - labels.n_flagged
     if labels.n_flagged and n_look:
