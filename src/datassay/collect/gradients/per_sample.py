@@ -18,6 +18,7 @@ from datassay.collect.gradients.autograd import (
     evaluate,
     find_flat,
     require_gradients,
+    slopes_by_block,
     slopes_of,
     sum_gradients,
 )
@@ -26,7 +27,7 @@ from datassay.collect.gradients.blocks import blocks_of
 from datassay.collect.gradients.recording import Gradients, Recording, UnfitError
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import keep_activations, plain_attention
-from datassay.collect.layers import Factors, join_samples, matrix, tensors_of, weighted_sum
+from datassay.collect.layers import Factors, form, join_samples, matrix, tensors_of, weighted_sum
 from datassay.errors import ModelError
 from datassay.optional import coalesce
 
@@ -74,6 +75,7 @@ class PerSample:
         if direct is not None:
             self.direct = frozenset(direct)
         self.blocks = blocks_of(model, parameters, self.direct)
+        self._trained = [parameters[p] for block in self.blocks for p in block.parameters]
         self._flat = find_flat(model, self.blocks, probe, values)
 
     def gradients(
@@ -83,17 +85,22 @@ class PerSample:
         cotangents: Cotangents = _ones,
         *,
         is_known: bool = False,
+        as_matrices: bool = False,
     ) -> Iterator[Gradients]:
         """Yield for each cotangent the gradients, by sample, of the sum of cotangent · value."""
         # Gradients are uses by block; their `matrix` is [b, rows, columns]. A cotangent costs a
-        # backward pass, and two more if tensors are direct; comparing with autograd, two a batch.
+        # backward pass, and two more if tensors are direct; comparing with autograd, one a batch.
         # is_known: the batch was compared in an earlier pass, which is enough.
+        # as_matrices: what comparing forms of convolutions may stand for their factors.
         is_single = batch_size(batch) == 1
         if self._is_alone and not is_single:
             yield from self._one_at_a_time(values, batch, cotangents)
             return
         try:
-            weights, recorded = self._differentiate(values, batch, cotangents)
+            compares = not is_single and not is_known
+            weights, recorded, truth = self._differentiate(
+                values, batch, cotangents, compares=compares
+            )
         except UnfitError as error:
             if is_single:
                 raise
@@ -102,20 +109,26 @@ class PerSample:
         for index, (weight, gradients) in enumerate(zip(weights, recorded, strict=True)):
             gradients |= self._direct_gradients(values, batch, weight)
             culprit = None
-            if index == 0 and not is_single and not is_known:
-                culprit = self._find_culprit(values, batch, weight, gradients)
+            if index == 0 and compares:
+                if as_matrices:
+                    for block in self.blocks:
+                        uses = gradients.get(block.name, [])
+                        uses[:] = [form(use, block.shape[0]) for use in uses]
+                culprit = self._find_culprit(truth, gradients, batch)
             if culprit is not None:
                 yield from self._one_at_a_time(values, batch, lambda _: weights, culprit[0])
                 return
             yield gradients
 
     def _differentiate(
-        self, values: Values, batch: Any, cotangents: Cotangents
-    ) -> tuple[list[Tensor], list[Gradients]]:
-        """Return the cotangents, and for each the gradients by known layers."""
+        self, values: Values, batch: Any, cotangents: Cotangents, *, compares: bool = False
+    ) -> tuple[list[Tensor], list[Gradients], dict[str, Tensor]]:
+        """Return the cotangents, for each the gradients by known layers, and autograd's sums."""
         # Not while the caller runs: a generator's context would leak into it.
+        # compares: whether sums are asked for, of the first cotangent, else {}.
         with (
             require_gradients(list(self.model.parameters()), required=False),
+            require_gradients(self._trained if compares else []),
             Recording(self.model, self.blocks, batch_size(batch)) as record,
         ):
             try:
@@ -133,22 +146,26 @@ class PerSample:
                 )
             weights = [w.to(result) for w in cotangents(result.detach())]
             recorded = [
-                record.differentiate(result, weight, keep=index < len(weights) - 1)
+                record.differentiate(result, weight, keep=compares or index < len(weights) - 1)
                 for index, weight in enumerate(weights)
             ]
-        return weights, recorded
+            truth = {}
+            factors = _random_factors(weights[0])
+            if compares and record.expanded is None:
+                with torch.enable_grad():
+                    value = (result * weights[0] * factors).sum()
+                truth = slopes_by_block(self.model, self.blocks, value)
+        if compares and record.expanded is not None:  # without the hook that expands
+            truth = sum_gradients(self.model, self.blocks, batch, values, weights[0] * factors)
+        return weights, recorded, truth
 
     def _find_culprit(
-        self, values: Values, batch: Any, weight: Tensor, gradients: Gradients
+        self, truth: dict[str, Tensor], gradients: Gradients, batch: Any
     ) -> tuple[str, float] | None:
         """Return a block, by name, whose gradients are not autograd's, and their relative error."""
         # None if there is no such block. Compared are sums over samples with random factors, which
         # tell apart whose gradient is whose.
-        draws = torch.rand(batch_size(batch), 2, generator=torch.Generator().manual_seed(0))
-        signs = (draws[:, 0] < 0.5).double() * 2 - 1
-        factors = signs * (0.5 + draws[:, 1])  # [b], ±0.5 to ±1.5
-        shaped_factors = factors.to(weight).view(-1, *[1] * (weight.ndim - 1))
-        truth = sum_gradients(self.model, self.blocks, batch, values, weight * shaped_factors)
+        factors = _random_factors(torch.empty(batch_size(batch), dtype=torch.float64))
         largest = max(float(slope.norm()) for slope in truth.values())
         for block in self.blocks:
             theirs = truth[block.name]
@@ -172,7 +189,7 @@ class PerSample:
         by_weight: list[list[Gradients]] = [[] for _ in weights]  # then by sample
         for i in range(batch_size(batch)):
             sample = _sample(batch, i)
-            sample_weights, recorded = self._differentiate(
+            sample_weights, recorded, _ = self._differentiate(
                 values, sample, lambda _, i=i: [w[i : i + 1] for w in weights]
             )
             triples = zip(by_weight, sample_weights, recorded, strict=True)
@@ -185,7 +202,9 @@ class PerSample:
                 if any(uses):
                     joined[block.name] = join_samples(uses, block.shape[0])
             if index == 0:
-                self._explain(self._find_culprit(values, batch, weight, joined), culprit_name)
+                factors = _random_factors(weight)
+                truth = sum_gradients(self.model, self.blocks, batch, values, weight * factors)
+                self._explain(self._find_culprit(truth, joined, batch), culprit_name)
             yield joined
 
     def _explain(self, culprit: tuple[str, float] | None, culprit_name: str | None) -> None:
@@ -232,7 +251,7 @@ class PerSample:
         candidates = [block for block in self.blocks if block.layers]
         while True:
             try:
-                (weight,), (gradients,) = self._differentiate(values, probe, _ones)
+                (weight,), (gradients,), _ = self._differentiate(values, probe, _ones)
                 break
             except UnfitError as error:  # once more, without this layer
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
@@ -291,6 +310,14 @@ class PerSample:
                 slope = slope * 0
             results[block.name] = [slope]
         return results
+
+
+def _random_factors(weight: Tensor) -> Tensor:
+    """Return a factor a sample, ±0.5 to ±1.5, as a cotangent [b, ...] takes it: [b, 1, ...]."""
+    draws = torch.rand(len(weight), 2, generator=torch.Generator().manual_seed(0))
+    signs = (draws[:, 0] < 0.5).double() * 2 - 1
+    factors = signs * (0.5 + draws[:, 1])
+    return factors.to(weight).view(-1, *[1] * (weight.ndim - 1))
 
 
 def _batch_difference(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) -> float:
