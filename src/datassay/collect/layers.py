@@ -214,19 +214,12 @@ def rotate(
     return dense @ column_basis
 
 
-def form(use: Use, rows: int) -> Use:
-    """Return a convolution's use as gradients unless it has few places; others as they are."""
-    # Of few places patches are smaller.
-    if isinstance(use, Factors) and use.convolution is not None and rows <= use.lhs.shape[1]:
-        return use.convolution.gradients(use.source, use.lhs, len(use.lhs))
-    return use
-
-
 def _to_matrix(use: Use, rows: int) -> Float[Tensor, "b rows columns"]:
     """Return each sample's gradient of one use, summed over its places."""
-    use = form(use, rows)
     if not isinstance(use, Factors):
         return use
+    if use.convolution is not None and rows <= use.lhs.shape[1]:  # else patches are smaller
+        return use.convolution.gradients(use.source, use.lhs, len(use.lhs))
     if not use.is_sparse:
         if use.lhs.shape[1] == 1:  # one position: an outer product, which needs no summing
             return use.lhs[:, 0, :, None] * use.rhs[:, 0, None, :]

@@ -53,14 +53,9 @@ def sum_gradients(
     parameters = dict(model.named_parameters())
     tensors = [parameters[p] for block in blocks for p in block.parameters]
     with require_gradients(tensors), torch.enable_grad(), keep_activations():
-        return slopes_by_block(model, blocks, (values(model, batch) * weight).sum())
-
-
-def slopes_by_block(model: nn.Module, blocks: list[Block], value: Tensor) -> dict[str, Tensor]:
-    """Return a number's gradient by each block."""
-    parameters = dict(model.named_parameters())
-    slopes = iter(slopes_of(value, [parameters[p] for b in blocks for p in b.parameters]))
-    return {b.name: as_matrix(b, [next(slopes) for _ in b.parameters]) for b in blocks}
+        slopes = slopes_of((values(model, batch) * weight).sum(), tensors)
+    by_tensor = iter(slopes)
+    return {b.name: as_matrix(b, [next(by_tensor) for _ in b.parameters]) for b in blocks}
 
 
 def evaluate(model: nn.Module, batch: Any, values: Values) -> Tensor:

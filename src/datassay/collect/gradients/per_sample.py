@@ -18,7 +18,6 @@ from datassay.collect.gradients.autograd import (
     evaluate,
     find_flat,
     require_gradients,
-    slopes_by_block,
     slopes_of,
     sum_gradients,
 )
@@ -27,7 +26,7 @@ from datassay.collect.gradients.blocks import blocks_of
 from datassay.collect.gradients.recording import Gradients, Recording, UnfitError
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import keep_activations, plain_attention
-from datassay.collect.layers import Factors, form, join_samples, matrix, tensors_of, weighted_sum
+from datassay.collect.layers import Factors, join_samples, matrix, tensors_of, weighted_sum
 from datassay.errors import ModelError
 from datassay.optional import coalesce
 
@@ -110,10 +109,10 @@ class PerSample:
             gradients |= self._direct_gradients(values, batch, weight)
             culprit = None
             if index == 0 and compares:
-                if as_matrices:
-                    for block in self.blocks:
-                        uses = gradients.get(block.name, [])
-                        uses[:] = [form(use, block.shape[0]) for use in uses]
+                for block in self.blocks if as_matrices else ():
+                    uses = gradients.get(block.name, [])
+                    if any(isinstance(use, Factors) and use.convolution for use in uses):
+                        gradients[block.name] = [matrix(uses, block.shape[0])]
                 culprit = self._find_culprit(truth, gradients, batch)
             if culprit is not None:
                 yield from self._one_at_a_time(values, batch, lambda _: weights, culprit[0])
@@ -149,14 +148,12 @@ class PerSample:
                 record.differentiate(result, weight, keep=compares or index < len(weights) - 1)
                 for index, weight in enumerate(weights)
             ]
-            truth = {}
-            factors = _random_factors(weights[0])
-            if compares and record.expanded is None:
-                with torch.enable_grad():
-                    value = (result * weights[0] * factors).sum()
-                truth = slopes_by_block(self.model, self.blocks, value)
-        if compares and record.expanded is not None:  # without the hook that expands
-            truth = sum_gradients(self.model, self.blocks, batch, values, weights[0] * factors)
+        if not compares:
+            return weights, recorded, {}
+        # From the same pass, unless a row that it repeats for each sample made it another.
+        reading = values if record.expanded is not None else lambda *_: result
+        factors = _random_factors(weights[0])
+        truth = sum_gradients(self.model, self.blocks, batch, reading, weights[0] * factors)
         return weights, recorded, truth
 
     def _find_culprit(
