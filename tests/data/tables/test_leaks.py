@@ -163,7 +163,7 @@ def test_separable_classes_are_no_leak(name):
 @pytest.mark.parametrize("rate", [0.02, 0.08])
 def test_what_others_recorded_of_the_label_is_a_leak_though_some_labels_are_wrong(rate):
     """As the state of a booking that is predicted to be cancelled, after labels were mistaken."""
-    _, names, rng = drawn(600, 3, 0.3)
+    codes, names, rng = drawn(600, 3, 0.3)
     recorded = np.where(rng.random(600) < rate, (codes + 1) % 3, codes)
     weak = codes + rng.normal(size=600)
     assert told(names, state=[f"s{c}" for c in recorded], weak=weak) == ["state"]
