@@ -299,6 +299,10 @@ def _kind_of(values: np.ndarray) -> str:
 def check_sample_names(values: np.ndarray, name: str) -> np.ndarray:
     """Check names of samples or sources; return integers, or strings in the least memory."""
     values = to_numpy(values, name)
+    if values.dtype.kind == "b":
+        values = values.astype(str)
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (values == values.round()).all():
+        values = values.astype(np.int64)  # pandas made floats of whole numbers
     if values.dtype.kind not in "iuUO" or values.ndim != 1:
         raise DataError(
             f"{name} must be [n] strings or integers; got {_kind_of(values)} in shape "

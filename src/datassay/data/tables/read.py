@@ -166,4 +166,5 @@ def check_choices(choices: Choices, names: Sequence[str], table: str) -> None:
 def abridge(names: Sequence[str], between: str = ", ") -> str:
     """Return the first of some names, and how many there are, as text for an error."""
     n_names = len(names)
-    return between.join(names[:NAMED]) + text_if(n_names > NAMED, f", ... ({n_names:,} in all)")
+    visible = [name if name == name.strip() else repr(name) for name in names[:NAMED]]
+    return between.join(visible) + text_if(n_names > NAMED, f", ... ({n_names:,} in all)")
