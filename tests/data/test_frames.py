@@ -256,7 +256,10 @@ def test_a_column_that_names_files_of_images(tmp_path, monkeypatch):
     frame = pa.table({"file": [f"photos/{n}" for n in names], "label": ["a", "b"] * 6})
     assert np.array_equal(da.load(frame, ids="file")[0].x, train.x)
     numbered = frame.append_column("size", pa.array(np.arange(12) + 0.5))
-    assert da.load(numbered)[0].feature_names == ("size",)  # measured already
+    measured, _ = da.load(numbered)
+    assert measured.feature_names == ("size",)
+    assert "'file' names images, which are not read" in measured.warnings[0]
+    assert np.array_equal(da.load(numbered, drop="size")[0].x, train.x)
     (folder / "3.png").unlink()
     with pytest.raises(DataError, match=r"row 3, .*, names 'photos/3.png', which is not there"):
         da.load(path)

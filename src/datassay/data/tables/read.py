@@ -138,7 +138,8 @@ def names_of(option: str, value: Any) -> tuple[str, ...]:
         if all(isinstance(name, str) for name in names):
             return names
     raise DataError(
-        f"{option} must name columns of a table, as strings; got {value!r}. Pass a list of names."
+        f"{option} must name columns of a table, as strings; got {value!r}. Pass text, such as "
+        f"{str(value)[:80]!r}."
     )
 
 
