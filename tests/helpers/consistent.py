@@ -24,6 +24,7 @@ ABOUT = {
 }
 COUNTS = {
     rf"({NUMBER}) of ({NUMBER}) (?:label|target)s? (?:is|are) probably wrong": ("suspects", "n"),
+    rf"({NUMBER}) of ({NUMBER}) samples ha(?:s|ve) a probably wrong": ("suspects", "n"),
     rf"(?:Review|correct) (?:the )?({NUMBER}) (?:likeliest )?(?:label|target)": ("review",),
     rf"({NUMBER}) suspected": ("suspects",),
     rf"({NUMBER}) of ({NUMBER}) samples (?:can|may) be left out": ("droppable", "n"),

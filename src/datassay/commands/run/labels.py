@@ -47,6 +47,8 @@ class Labels:
     leaks: tuple[str, ...] = ()  # columns that tell the label, and so agree with wrong ones
     n_slips: int = 0  # probably wrong by a factor, as of a unit
     factor: str = ""  # that factor, or these: "10 or 1,000"
+    has_several: bool = False  # of each sample: samples are counted then
+    can_drop: bool = True  # what leaks: other columns are left then
 
     @property
     def tried(self) -> str:
@@ -79,14 +81,20 @@ class Labels:
         if self.leaks:
             verb = inflect(len(self.leaks), "tells", "tell")
             cause = f"{', '.join(self.leaks)} {verb} the {self.noun}"
-            remedy = f"run again with --drop {','.join(self.leaks)}"
-            return f"Wrong {self.noun}s may be hidden: {cause} almost alone; {remedy}"
+            remedy = f"; run again with --drop {','.join(self.leaks)}"
+            if not self.can_drop:
+                remedy = ", and no other column is left to judge by"
+            return f"Wrong {self.noun}s may be hidden: {cause} almost alone{remedy}"
         if not self.is_predicted:
             return f"The inputs hardly predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = inflect(self.n_flagged, "is", "are")
             text = f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong"
+            if self.has_several:
+                verb = inflect(self.n_flagged, "has", "have")
+                subject = f"{self.n_flagged:,} of {self.n:,} samples"
+                text = f"{subject} {verb} a probably wrong {self.noun}"
             text += text_if(self.n_slips, f", {self.n_slips:,} by a factor of {self.factor}")
             return text + text_if(self.low != self.high, f" ({self.expected} in all)")
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
@@ -132,6 +140,8 @@ def label_verdict(findings: Findings) -> Labels:
         leaks=tuple(leaking_columns(samples)),
         n_slips=len(factors),
         factor=name_factors(factors),
+        has_several=samples.y.ndim > 1 and samples.y.shape[1] > 1,
+        can_drop=any(c.treatment and not c.tells_target for c in samples.columns),
     )
 
 
