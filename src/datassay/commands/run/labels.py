@@ -1,10 +1,11 @@
 """What a run finds in its labels: how many are wrong, which to look at first, by which noise."""
 
-from dataclasses import asdict
+from dataclasses import asdict, field
 
 import numpy as np
 
 from datassay.commands.run.findings import Findings
+from datassay.data.tables.read import ROLES
 from datassay.optional import inflect, map_optional, text_if
 from datassay.report.advice import Advice
 from datassay.report.wording import count, rough_percent
@@ -47,8 +48,8 @@ class Labels:
     leaks: tuple[str, ...] = ()  # columns that tell the label, and so agree with wrong ones
     n_slips: int = 0  # probably wrong by a factor, as of a unit
     factor: str = ""  # that factor, or these: "10 or 1,000"
-    has_several: bool = False  # of each sample: samples are counted then
-    can_drop: bool = True  # what leaks: other columns are left then
+    has_several: bool = field(default=False, repr=False)  # each sample, and samples are counted
+    is_left_alone: bool = field(default=False, repr=False)  # what leaks: no input is left beside it
 
     @property
     def tried(self) -> str:
@@ -82,7 +83,7 @@ class Labels:
             verb = inflect(len(self.leaks), "tells", "tell")
             cause = f"{', '.join(self.leaks)} {verb} the {self.noun}"
             remedy = f"; run again with --drop {','.join(self.leaks)}"
-            if not self.can_drop:
+            if self.is_left_alone:
                 remedy = ", and no other column is left to judge by"
             return f"Wrong {self.noun}s may be hidden: {cause} almost alone{remedy}"
         if not self.is_predicted:
@@ -128,6 +129,7 @@ def label_verdict(findings: Findings) -> Labels:
     n = len(samples)
     n_flagged = int(issues.is_issue.sum())
     factors = issues.unit_factors.values()
+    inputs = [c for c in samples.columns if c.read_as not in {*ROLES, "left out"}]
     return Labels(
         n=n,
         n_flagged=n_flagged,
@@ -141,7 +143,7 @@ def label_verdict(findings: Findings) -> Labels:
         n_slips=len(factors),
         factor=name_factors(factors),
         has_several=samples.y.ndim > 1 and samples.y.shape[1] > 1,
-        can_drop=any(c.treatment and not c.tells_target for c in samples.columns),
+        is_left_alone=bool(inputs) and all(c.tells_target for c in inputs),
     )
 
 
