@@ -210,7 +210,7 @@ HUGE = sparse.csr_matrix((10**7, 10**7))
         ("digits", {"target": "y"}, "columns of a table"),
         ((X, Y), {"target": "y"}, "columns of a table"),
         ((X, Y), {"ids": "id"}, "columns of a table"),
-        ((X, Y), {"ids": np.arange(20.0)}, "ids must be .* float64"),
+        ((X, Y), {"ids": np.arange(20) + 0.5}, "ids must be .* float64"),
         ((X, Y), {"ids": np.arange(3)}, "ids must have one entry per sample; got 3 for 20"),
         ((X, Y), {"ids": ["a", 1] * 10}, "a mix of int, str"),
         ((X, Y), {"ids": ["k" * 1001, *map(str, range(19))]}, "1000 characters; one has 1,001"),

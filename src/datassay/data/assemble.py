@@ -299,6 +299,11 @@ def _kind_of(values: np.ndarray) -> str:
 def check_sample_names(values: np.ndarray, name: str) -> np.ndarray:
     """Check names of samples or sources; return integers, or strings in the least memory."""
     values = to_numpy(values, name)
+    if values.dtype.kind == "b":
+        values = values.astype(str)
+    is_whole = values.dtype.kind == "f" and (np.abs(values) < 2**53).all()
+    if is_whole and (values == values.round()).all():  # pandas makes floats of whole numbers
+        values = values.astype(np.int64)
     if values.dtype.kind not in "iuUO" or values.ndim != 1:
         raise DataError(
             f"{name} must be [n] strings or integers; got {_kind_of(values)} in shape "

@@ -48,7 +48,7 @@ def dense_stack(
     # first network's are returned, and the caller applies each network's own.
     leaves = list(_leaf_modules("", models[0]))
     is_scaled = type(leaves[-1][1]) is Affine
-    last = leaves.pop()[0] if is_scaled else None
+    scale_prefix = leaves.pop()[0] if is_scaled else None
     modules = [m for _, m in leaves]
     dense_idx = [i for i, m in enumerate(modules) if type(m) is nn.Linear]
     parameters = [p for i in dense_idx for p in modules[i].parameters()]
@@ -66,14 +66,14 @@ def dense_stack(
         or not set(activations[:-1]) <= {"", *ACTIVATIONS.values()}
         or activations[-1]
         or any(_has_hooks(m) for m in models[0].modules())
-        or (is_shared and not _have_same_buffers(models, last))
+        or (is_shared and not _have_same_buffers(models, scale_prefix))
         or before(x).shape != (1, modules[dense_idx[0]].in_features)
     ):
         return None
     stack = DenseStack(before, tuple(leaves[i][0] for i in dense_idx), tuple(activations))
-    if last is None:
+    if scale_prefix is None:
         return stack
-    fixed = [m.get_submodule(last.removesuffix(".")) for m in models]
+    fixed = [m.get_submodule(scale_prefix.removesuffix(".")) for m in models]
     scale, shift = (
         torch.stack([getattr(m, name).reshape(-1, 1) for m in fixed]) for name in ("scale", "shift")
     )
@@ -197,9 +197,11 @@ def _has_hooks(m: nn.Module) -> bool:
     return bool(hooks) or "forward" in vars(m)
 
 
-def _have_same_buffers(models: Sequence[nn.Module], last: str | None) -> bool:
-    """Return whether networks share their buffers but those of the layer of prefix `last`."""
-    shared = {n: b for n, b in models[0].named_buffers() if last is None or not n.startswith(last)}
+def _have_same_buffers(models: Sequence[nn.Module], prefix: str | None) -> bool:
+    """Return whether networks share their buffers but those of the layer with a prefix."""
+    shared = {
+        n: b for n, b in models[0].named_buffers() if prefix is None or not n.startswith(prefix)
+    }
     return all(torch.equal(b, m.get_buffer(n)) for m in models[1:] for n, b in shared.items())
 
 
