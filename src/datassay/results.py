@@ -261,7 +261,7 @@ def result(cls: type[T]) -> type[T]:
     Returns:
         The dataclass, with slots.
     """
-    built = dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
+    built = dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)(cls)
     if "__repr__" not in vars(cls):
         built.__repr__ = short
     return built

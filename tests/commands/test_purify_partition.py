@@ -300,19 +300,34 @@ def test_partition_says_how_many_and_whether_inputs_tell():
     assert page.commands == ("datassay predict NEW blocks",)
     router = routed.router
     low, high = (f"{100 * router[name]:.1f}" for name in ("ahead_low", "ahead_high"))
-    interval = f" points more (95 % interval {low} to {high})."
+    interval = f" points more (95 % interval {low} to {high}) than one for all."
     assert page.verdict.endswith(interval.replace("-", "−"))
     # The input whose means differ most between the blocks is named and drawn.
     x, block = findings.samples.x, findings.partition.block
     means = np.stack([x[block == k].mean(axis=0) for k in range(2)])
     j = int((abs(means[0] - means[1]) / x.std(axis=0)).argmax())
     name = findings.samples.feature_names[j]
-    assert f"tell them apart, {name} best: one model per block reaches accuracy" in page.verdict
+    assert f"rules, which {name} tells apart best: a model for each reaches " in page.verdict
     (drawn,) = (figure.figure for figure in page.figures if figure.name == "map")
     assert [bar.y.sum() for bar in drawn.data] == findings.partition.sizes.tolist()
     names = [f"block {k}, mean {name} {number(means[k, j])}".replace("-", "−") for k in range(2)]
     assert [bar.name for bar in drawn.data] == [plotly_text(name, 40) for name in names]
     assert "map" not in {figure.name for figure in partition_page(findings).figures}
+
+
+def test_an_input_of_yes_and_no_tells_blocks_apart_in_shares():
+    findings = divided()
+    telling = (findings.partition.block == 1).astype(np.float32)
+    x = np.stack([telling, np.random.default_rng(0).normal(size=len(telling))], axis=1)
+    names = ("soil=clay", "water")
+    samples = replace(findings.samples, x=x.astype(np.float32), feature_names=names)
+    router = findings.router | {"is_informative": True, "gain": 0.4}
+    page = partition_page(replace(findings, samples=samples, router=router))
+    (drawn,) = (figure.figure for figure in page.figures if figure.name == "map")
+    assert [bar.name for bar in drawn.data] == [
+        "block 0, soil=clay in 0 %", "block 1, soil=clay in 100 %"
+    ]  # fmt: skip
+    assert drawn.layout.xaxis.ticktext == ("no", "yes") and len(drawn.data[0].y) == 2
 
 
 @pytest.mark.parametrize(

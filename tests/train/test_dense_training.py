@@ -52,6 +52,13 @@ ARCHITECTURES = {
     "no biases": lambda d, k: nn.Sequential(
         nn.Linear(d, 6, bias=False), nn.ReLU(), nn.Linear(6, k, bias=False)
     ),
+    "outputs of scales that differ": lambda d, k: nn.Sequential(
+        affine(),
+        nn.Linear(d, 6),
+        nn.ReLU(),
+        nn.Linear(6, k),
+        Affine(torch.rand(k) + 0.5, torch.ones(k)),
+    ),
     "nothing between": lambda d, k: nn.Sequential(nn.Linear(d, 6), nn.Linear(6, k)),
 }
 TASKS = {  # outputs, classes (0: a regression), loss

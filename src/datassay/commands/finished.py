@@ -161,7 +161,7 @@ def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:
         return train
     warning = (
         f"{len(val):,} of {len(train) + len(val):,} samples are held out to judge by and get no "
-        "scores; a val_fraction of 0 scores all."
+        "scores; --val-fraction 0 (in Python val_fraction=0) scores all."
     )
     return replace(train, warnings=(*train.warnings, warning))
 

@@ -299,6 +299,11 @@ def _name_dtype(values: np.ndarray) -> str:
 def check_sample_names(values: np.ndarray, name: str) -> np.ndarray:
     """Return ids or sources as integers or compact strings, [n]; raise for other values."""
     values = to_numpy(values, name)
+    if values.dtype.kind == "b":
+        values = values.astype(str)
+    is_whole = values.dtype.kind == "f" and (np.abs(values) < 2**53).all()
+    if is_whole and (values == values.round()).all():  # pandas makes floats of whole numbers
+        values = values.astype(np.int64)
     if values.dtype.kind not in "iuUO" or values.ndim != 1:
         raise DataError(
             f"{name} must be [n] strings or integers; got {_name_dtype(values)} in shape "

@@ -18,7 +18,7 @@ from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, parts_among
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
-from datassay.data.tables.images import image_column
+from datassay.data.tables.images import image_column, with_named_images
 from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, join_targets, names_of
 from datassay.data.tables.roles import check_names
 from datassay.data.tables.sources import Glance, glance_at, table_source
@@ -187,7 +187,7 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
     if names:
         check_names(names, str(path), choices)
     table = file_format.table(path, choices)
-    if image_column(table):
+    if image_column(with_named_images(table, str(path), choices)):
         return None
     return glance_at(table, str(path), choices)
 
@@ -263,8 +263,8 @@ def _read_any(data: Any, choices: Choices) -> Source:
         return table_source(frame, "data", choices)
     if choices.any:
         raise DataError(
-            f"{NAMING} name columns of a table; got a {type(data).__name__}. Pass the targets as "
-            "y, ids and source as arrays."
+            f"{NAMING} name columns of a table; got a {type(data).__name__}. Make a data frame of "
+            "it, or pass arrays: the targets as y, ids and source as arrays."
         )
     read = read_in_memory(data, choices.ids, choices.source)
     if read is None:

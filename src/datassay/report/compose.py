@@ -43,7 +43,7 @@ HEADS = ("brand", "title", "lead", "verdict", "answer", "warning", "command")
 MANY = ("answer", "warning", "command")
 FUNCTIONS = (
     "count", "fixed", "gain_text", "in_points", "label_text", "number", "p_value", "percent",
-    "rough_percent", "score_change", "share", "shortened", "thousands",
+    "rough_percent", "score_change", "score_text", "share", "shortened", "thousands",
 )  # fmt: skip
 
 

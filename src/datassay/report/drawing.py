@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +63,10 @@ def draw(
     return drawer(samples)(positions, side)
 
 
+# Of samples in rows, as long as they live: each gallery of a page asks.
+_ROW_DRAWERS: WeakKeyDictionary[SampleSet, Draw] = WeakKeyDictionary()
+
+
 def drawer(samples: SampleSet) -> Draw:
     """Return a function from positions to drawings of these samples."""
     shape = samples.input_shape
@@ -83,9 +88,12 @@ def drawer(samples: SampleSet) -> Draw:
     texts = shown_texts(samples)
     if texts is not None:
         return lambda positions, _: tuple(_draw_text(str(texts[i])) for i in positions)
+    if samples in _ROW_DRAWERS:
+        return _ROW_DRAWERS[samples]
     rows = samples.used_rows
     if rows is not None and rows.num_columns:
-        return _make_row_drawer(rows)
+        _ROW_DRAWERS[samples] = _make_row_drawer(rows)
+        return _ROW_DRAWERS[samples]
     x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
     mean = x.mean(axis=0)
     deviation = x.std(axis=0)
@@ -170,12 +178,13 @@ def _make_row_drawer(rows: pa.Table) -> Draw:
     from datassay.score.checks.codes import row_codes  # slow to import
 
     coded = row_codes(rows)
+    names = coded.names
     frequency = np.stack([np.bincount(code)[code] for code in coded.codes.T], 1) / len(rows)
     unusual = np.where(np.isnan(coded.numbers), -np.log(frequency) / 2, np.abs(coded.numbers))
     unusual[frequency > 1 - 1 / len(rows)] = -1  # constant columns last
 
     def value(i: int, c: int) -> tuple[str, str]:
-        return coded.names[c], value_text(rows[c][i].as_py()) or "missing"
+        return names[c], value_text(rows[c][i].as_py()) or "missing"
 
     return lambda index, _: _draw_unusual(unusual[index], index, value)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from datassay import stats
-from datassay.act.choose.action import DROP, REMOVE, REVIEW
+from datassay.act.choose.action import REMOVE, REVIEW
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable, is_correction_advised
 from datassay.act.remove.removal_curve import (
     HIGHEST_FIRST,
@@ -112,9 +112,8 @@ def _plot_gains(rows: Sequence[tuple[str, Any]], groups: Sequence[str], metric: 
 
 
 def advice_text(action: ActionGain, actions: Sequence[ActionGain]) -> str:
-    """Return the advice on an action in words, as tables and figures show it."""
-    leaves_out = action.kind in {REMOVE, DROP} and action.is_advised
-    if leaves_out and is_correction_advised(actions):
+    """Return what to do with one of several actions, as tables and figures name it."""
+    if action.kind == REMOVE and action.is_advised and is_correction_advised(actions):
         return INSTEAD
     if action.how == EXPECTED:
         return FORECAST

@@ -29,11 +29,15 @@ class DenseStack:
         before: the fixed layers on the inputs, the same in every network.
         layers: of each dense layer, in order, the prefix of its "weight" and "bias": "1.", or "".
         activations: "relu", "tanh" or "" after each dense layer.
+        scale: of the outputs, fixed, [S, k, 1]; None where they are those of the last layer.
+        shift: as `scale`.
     """
 
     before: nn.Sequential
     layers: tuple[str, ...]
     activations: tuple[str, ...]
+    scale: Tensor | None = None
+    shift: Tensor | None = None
 
 
 def dense_stack(
@@ -43,6 +47,8 @@ def dense_stack(
     # is_shared: whether all networks must share the fixed layers on the inputs; otherwise the
     # first network's are returned, and the caller applies each network's own.
     leaves = list(_list_leaf_modules("", models[0]))
+    is_scaled = type(leaves[-1][1]) is Affine
+    scale_prefix = leaves.pop()[0] if is_scaled else None
     modules = [m for _, m in leaves]
     dense_idx = [i for i, m in enumerate(modules) if type(m) is nn.Linear]
     parameters = [p for i in dense_idx for p in modules[i].parameters()]
@@ -60,11 +66,18 @@ def dense_stack(
         or not set(activations[:-1]) <= {"", *ACTIVATIONS.values()}
         or activations[-1]
         or any(_has_hooks(m) for m in models[0].modules())
-        or (is_shared and not _have_same_buffers(models))
+        or (is_shared and not _have_same_buffers(models, scale_prefix))
         or before(x).shape != (1, modules[dense_idx[0]].in_features)
     ):
         return None
-    return DenseStack(before, tuple(leaves[i][0] for i in dense_idx), tuple(activations))
+    stack = DenseStack(before, tuple(leaves[i][0] for i in dense_idx), tuple(activations))
+    if scale_prefix is None:
+        return stack
+    fixed = [m.get_submodule(scale_prefix.removesuffix(".")) for m in models]
+    scale, shift = (
+        torch.stack([getattr(m, name).reshape(-1, 1) for m in fixed]) for name in ("scale", "shift")
+    )
+    return replace(stack, scale=scale, shift=shift)
 
 
 class DenseGradients:
@@ -95,8 +108,14 @@ class DenseGradients:
         self._compute_outputs(batch)
         end = len(self.w) - 1
         y = batch.y.mT.contiguous()  # read once per network: strided, it costs three times as much
-        torch.sub(self.predict(self.h[end], 1), y, out=self.d[end])
+        outputs = self.h[end]  # [S, k, samples]
+        scale, shift = self.stack.scale, self.stack.shift
+        if scale is not None and shift is not None:
+            outputs = outputs * scale + shift
+        torch.sub(self.predict(outputs, 1), y, out=self.d[end])
         self.d[end].mul_(batch.weights[:, None])
+        if scale is not None:
+            self.d[end].mul_(scale)
         for i in range(end, -1, -1):
             if i < end:
                 torch.bmm(self.w[i + 1].mT, self.d[i + 1], out=self.d[i])
@@ -108,7 +127,7 @@ class DenseGradients:
                 torch.bmm(self.d[i], self.h[i - 1].mT, out=self.w[i].grad)
         if self.offset is None:
             self._write_first_gradient(batch)
-        return self.h[end].mT
+        return outputs.mT
 
     def _allocate(self, weights: dict[str, Tensor], batch: Batch) -> None:
         """Allocate buffers and gradients, shaped for the first batch and all that follow."""
@@ -178,11 +197,12 @@ def _has_hooks(m: nn.Module) -> bool:
     return bool(hooks) or "forward" in vars(m)
 
 
-def _have_same_buffers(models: Sequence[nn.Module]) -> bool:
-    reference = list(models[0].buffers())
-    return all(
-        torch.equal(a, b) for m in models[1:] for a, b in zip(reference, m.buffers(), strict=True)
-    )
+def _have_same_buffers(models: Sequence[nn.Module], prefix: str | None) -> bool:
+    """Return whether networks share their buffers but those of the layer with a prefix."""
+    shared = {
+        n: b for n, b in models[0].named_buffers() if prefix is None or not n.startswith(prefix)
+    }
+    return all(torch.equal(b, m.get_buffer(n)) for m in models[1:] for n, b in shared.items())
 
 
 @result

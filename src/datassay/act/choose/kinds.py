@@ -57,7 +57,7 @@ class ActionKind:
         doing: what is done, as the subject of a sentence; "{them}" stands for the suspects.
         fits: number of models per seed at most, those of its controls too.
         evidence: anchor of the section of a run's page that it rests on.
-        command: that goes into it.
+        command: that goes into it, with the options it needs.
         is_searched: whether it is found by a search, which ends elsewhere with other samples.
         is_slow: whether the search takes seconds a part: other parts are searched only if it gains
             in closed form on the first.

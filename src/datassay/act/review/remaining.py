@@ -66,8 +66,9 @@ class Remaining:
             return text
         low, high = (f"{int(end):,}" for end in self.interval)
         ends = low if low == high else f"{low} to {high}"
-        interval = f"{100 * LEVEL:.0f} % interval; it replaces the run's"
-        return f"{text} Of the other {n_open:,}, {ends} are wrong too ({interval})."
+        return (
+            f"{text} Of the other {n_open:,}, {ends} are wrong too ({100 * LEVEL:.0f} % interval)."
+        )
 
     @property
     def sentence(self) -> str:

@@ -191,6 +191,8 @@ def collate(samples: Sequence[Any]) -> Any:
         values = [sample[name] for sample in samples]
         if name in ID_FIELDS:
             batch[name] = values
+        elif is_nested(example):
+            batch[name] = collate(values)
         elif not isinstance(example, str | bytes) and example is not None:
             batch[name] = _stack_or_pad([torch.as_tensor(v) for v in values], PADDING.get(name, 0))
     lengths = [len(torch.as_tensor(s["input_ids"])) for s in samples if "input_ids" in s]
@@ -199,6 +201,13 @@ def collate(samples: Sequence[Any]) -> Any:
             torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
         ).long()
     return batch
+
+
+def is_nested(value: Any) -> bool:
+    """Return whether a field holds fields of its own: a mapping, or a tuple of tensors."""
+    if isinstance(value, tuple | list):
+        return any(isinstance(v, Tensor | np.ndarray) and v.ndim for v in value)
+    return isinstance(value, Mapping)
 
 
 def _stack_or_pad(values: list[Tensor], fill: int) -> Tensor:

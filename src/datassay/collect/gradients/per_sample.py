@@ -74,22 +74,32 @@ class PerSample:
         if direct is not None:
             self.direct = frozenset(direct)
         self.blocks = blocks_of(model, parameters, self.direct)
+        self._trained = [parameters[p] for block in self.blocks for p in block.parameters]
         self._flat = find_flat(model, self.blocks, probe, values)
 
     def gradients(
-        self, values: Values, batch: Any, cotangents: Cotangents = _ones, *, is_known: bool = False
+        self,
+        values: Values,
+        batch: Any,
+        cotangents: Cotangents = _ones,
+        *,
+        is_known: bool = False,
+        as_matrices: bool = False,
     ) -> Iterator[Gradients]:
-        """Yield per-sample gradients, by block, of Σ cotangent · value for each cotangent."""
-        # Gradients are lists of uses (one per call of the layer) by block; their `matrix` is [b,
-        # rows, columns]. A cotangent costs a backward pass, and two more if tensors are direct;
-        # comparing with autograd, two a batch. is_known: the batch was compared in an earlier pass,
-        # which is enough.
+        """Yield for each cotangent the gradients, by sample, of the sum of cotangent · value."""
+        # Gradients are uses by block; their `matrix` is [b, rows, columns]. A cotangent costs a
+        # backward pass, and two more if tensors are direct; comparing with autograd, one a batch.
+        # is_known: the batch was compared in an earlier pass, which is enough.
+        # as_matrices: what comparing forms of convolutions may stand for their factors.
         is_single = batch_size(batch) == 1
         if self._is_alone and not is_single:
             yield from self._loop_gradients(values, batch, cotangents)
             return
         try:
-            weights, recorded = self._differentiate(values, batch, cotangents)
+            compares = not is_single and not is_known
+            weights, recorded, truth = self._differentiate(
+                values, batch, cotangents, compares=compares
+            )
         except UnfitError as error:
             if is_single:
                 raise
@@ -98,20 +108,26 @@ class PerSample:
         for index, (weight, gradients) in enumerate(zip(weights, recorded, strict=True)):
             gradients |= self._direct_tensor_gradients(values, batch, weight)
             culprit = None
-            if index == 0 and not is_single and not is_known:
-                culprit = self._find_culprit(values, batch, weight, gradients)
+            if index == 0 and compares:
+                for block in self.blocks if as_matrices else ():
+                    uses = gradients.get(block.name, [])
+                    if any(isinstance(use, Factors) and use.convolution for use in uses):
+                        gradients[block.name] = [matrix(uses, block.shape[0])]
+                culprit = self._find_culprit(truth, gradients, batch)
             if culprit is not None:
                 yield from self._loop_gradients(values, batch, lambda _: weights, culprit[0])
                 return
             yield gradients
 
     def _differentiate(
-        self, values: Values, batch: Any, cotangents: Cotangents
-    ) -> tuple[list[Tensor], list[Gradients]]:
-        """Return the cotangents, and for each the gradients by layers of known kinds."""
+        self, values: Values, batch: Any, cotangents: Cotangents, *, compares: bool = False
+    ) -> tuple[list[Tensor], list[Gradients], dict[str, Tensor]]:
+        """Return the cotangents, for each the gradients by known layers, and autograd's sums."""
         # Not while the caller runs: a generator's context would leak into it.
+        # compares: whether sums are asked for, of the first cotangent, else {}.
         with (
             require_gradients(list(self.model.parameters()), required=False),
+            require_gradients(self._trained if compares else []),
             Recording(self.model, self.blocks, batch_size(batch)) as record,
         ):
             try:
@@ -129,22 +145,24 @@ class PerSample:
                 )
             weights = [w.to(result) for w in cotangents(result.detach())]
             recorded = [
-                record.differentiate(result, weight, keep=index < len(weights) - 1)
+                record.differentiate(result, weight, keep=compares or index < len(weights) - 1)
                 for index, weight in enumerate(weights)
             ]
-        return weights, recorded
+        if not compares:
+            return weights, recorded, {}
+        # From the same pass, unless a row that it repeats for each sample made it another.
+        reading = values if record.expanded is not None else lambda *_: result
+        factors = _random_factors(weights[0])
+        truth = sum_gradients(self.model, self.blocks, batch, reading, weights[0] * factors)
+        return weights, recorded, truth
 
     def _find_culprit(
-        self, values: Values, batch: Any, weight: Tensor, gradients: Gradients
+        self, truth: dict[str, Tensor], gradients: Gradients, batch: Any
     ) -> tuple[str, float] | None:
         """Return the name and relative error of a block whose gradients differ from autograd's."""
         # None if there is no such block. Compared are sums over samples with random factors, which
         # tell apart whose gradient is whose.
-        draws = torch.rand(batch_size(batch), 2, generator=torch.Generator().manual_seed(0))
-        signs = (draws[:, 0] < 0.5).double() * 2 - 1
-        factors = signs * (0.5 + draws[:, 1])  # [b], ±0.5 to ±1.5
-        shaped_factors = factors.to(weight).view(-1, *[1] * (weight.ndim - 1))
-        truth = sum_gradients(self.model, self.blocks, batch, values, weight * shaped_factors)
+        factors = _random_factors(torch.empty(batch_size(batch), dtype=torch.float64))
         largest = max(float(slope.norm()) for slope in truth.values())
         for block in self.blocks:
             theirs = truth[block.name]
@@ -168,7 +186,7 @@ class PerSample:
         by_weight: list[list[Gradients]] = [[] for _ in weights]  # then by sample
         for i in range(batch_size(batch)):
             sample = _sample(batch, i)
-            sample_weights, recorded = self._differentiate(
+            sample_weights, recorded, _ = self._differentiate(
                 values, sample, lambda _, i=i: [w[i : i + 1] for w in weights]
             )
             triples = zip(by_weight, sample_weights, recorded, strict=True)
@@ -181,7 +199,9 @@ class PerSample:
                 if any(uses):
                     joined[block.name] = join_samples(uses, block.shape[0])
             if index == 0:
-                self._explain(self._find_culprit(values, batch, weight, joined), culprit_name)
+                factors = _random_factors(weight)
+                truth = sum_gradients(self.model, self.blocks, batch, values, weight * factors)
+                self._explain(self._find_culprit(truth, joined, batch), culprit_name)
             yield joined
 
     def _explain(self, culprit: tuple[str, float] | None, culprit_name: str | None) -> None:
@@ -228,7 +248,7 @@ class PerSample:
         candidates = [block for block in self.blocks if block.layers]
         while True:
             try:
-                (weight,), (gradients,) = self._differentiate(values, probe, _ones)
+                (weight,), (gradients,), _ = self._differentiate(values, probe, _ones)
                 break
             except UnfitError as error:  # once more, without this layer
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
@@ -289,8 +309,16 @@ class PerSample:
         return results
 
 
+def _random_factors(weight: Tensor) -> Tensor:
+    """Return a factor a sample, ±0.5 to ±1.5, as a cotangent [b, ...] takes it: [b, 1, ...]."""
+    draws = torch.rand(len(weight), 2, generator=torch.Generator().manual_seed(0))
+    signs = (draws[:, 0] < 0.5).double() * 2 - 1
+    factors = signs * (0.5 + draws[:, 1])
+    return factors.to(weight).view(-1, *[1] * (weight.ndim - 1))
+
+
 def _compare_batched(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) -> float:
-    """Return the relative difference between values of samples batched and alone."""
+    """Return by how much values of samples together and alone differ, relative to the largest."""
     # floor: what is divided by at least.
     with torch.no_grad():
         joint = evaluate(model, batch, values)

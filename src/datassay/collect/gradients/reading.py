@@ -18,6 +18,7 @@ from datassay.collect.gradients.batches import (
     collate,
     digest_of,
     has_parts,
+    is_nested,
     join_parts,
     rows,
     with_ids,
@@ -262,7 +263,7 @@ def _is_batchlike(data: Any, name: str) -> bool:
         sample = data[0]
     return (
         isinstance(sample, Mapping)
-        or (isinstance(sample, tuple | list) and len(sample) != 2)
+        or (isinstance(sample, tuple | list) and (len(sample) != 2 or is_nested(sample[0])))
         or (isinstance(data, Dataset) and isinstance(sample, Tensor))
     )
 

@@ -17,7 +17,6 @@ from datassay.models.estimators import checked_estimator, is_estimator, named_es
 from datassay.models.names import full_name
 from datassay.models.reference import is_reference
 from datassay.models.weights import weights_choice
-from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.page import Page
 from datassay.report.plots import chart, level, marks
@@ -163,10 +162,14 @@ def page(findings: TrustFindings) -> Page:
         blocks[name] = _plot_correlations(rows)
         blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, rows), in_terminal=True)
     of_samples = _rank_scores(check, SAMPLES)
+    of_predictions = _find_best_score(_rank_scores(check, PREDICTIONS))
     template_values = {
         "heads": [headline(check, question) for question in dict.fromkeys(check.question)],
         "questions": dict(ASKED.values()),
         "best": _find_best_score(of_samples),
+        "traces": of_predictions["verdict"] == TRUST and "influence" in of_predictions["score"],
+        "free": next((row["score"] for row in of_samples if row["trivial"]), "loss"),
+        "is_refused": "information" in [r["score"] for r in of_samples if r["verdict"] == DISTRUST],
         "issues": next((_format_interval(r) for r in of_samples if _is_trusted_issue(r)), ""),
         "enough": ENOUGH,
         "little": LITTLE,
@@ -176,30 +179,21 @@ def page(findings: TrustFindings) -> Page:
 
 
 def headline(check: TrustCheck, question: str) -> str:
-    """Return a sentence: which score to trust for a question, or that a free one does as well."""
+    """Return which score answers a question, or that none or a free one does."""
     rows = _rank_scores(check, question)
     baseline = next((row for row in rows if row["trivial"]), None)
     ours = _find_best_score(rows)
     answer = ANSWERS[question]
-    figure = _format_interval(ours)
+    name = ours["score"].replace(", ", " of ")  # "influence, 3 networks"
+    figure = f"correlation {_format_interval(ours)}"
     refused = [row for row in rows if row["verdict"] == DISTRUST and not row["trivial"]]
     is_ahead = baseline is None or ours["ahead_low"] > 0
     if ours in refused and (is_ahead or baseline["verdict"] == DISTRUST):
-        return f"Trust no score for {answer}: the best, {ours['score']}, has {figure}."
+        return f"Trust no score for {answer}: the best, {name}, has {figure}."
     if baseline is not None and not is_ahead:
-        text = f"Take “{baseline['score']}”, which is free, for {answer} "
-        text += f"({_format_interval(baseline)}); {ours['score']} does no better ({figure})"
-    else:
-        text = f"{ADVICE[ours['verdict']].format(ours['score'])} for {answer} ({figure})"
-    refused_rivals = [row for row in refused if row is not ours]
-    names = " or ".join(f"“{row['score']}”" for row in refused_rivals)
-    text += text_if(names, f", not {names}")
-    if refused_rivals and baseline is not None:
-        rival_correlation = max(row["correlation"] for row in refused_rivals)
-        if rival_correlation < baseline["correlation"]:
-            figure = _format_interval(baseline)
-            text += f": “{baseline['score']}”, which is free, does better ({figure})"
-    return f"{text}."
+        figure = f"correlation {_format_interval(baseline)}"
+        return f"For {answer} the {baseline['score']} is as good as any, and free ({figure})."
+    return f"{ADVICE[ours['verdict']].format(name)} for {answer} ({figure})."
 
 
 def _rank_scores(check: TrustCheck, question: str) -> Rows:

@@ -20,7 +20,6 @@ from datassay.act.choose.kinds import action_kinds
 from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import (
-    ABOVE_RULE,
     Labels,
     label_verdict,
     quiet_card,
@@ -31,7 +30,14 @@ from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.optional import inflect, text_if
 from datassay.report.advice import Advice
-from datassay.report.wording import count, gain_text, in_points, number, shortened
+from datassay.report.wording import (
+    count,
+    gain_text,
+    in_points,
+    number,
+    rough_percent,
+    shortened,
+)
 from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague, shows_loss
@@ -41,6 +47,7 @@ SMALL_CLASS = 10  # samples
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
+OVER_BUDGET = "What actions gain was not measured within the budget."
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
@@ -80,7 +87,9 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     if not labels.is_predicted:
         why = UNPREDICTED
     note = text_if(is_unmeasured, why)
-    if note == NOT_COMPARED:
+    if note == NOT_COMPARED and " --budget" in findings.facts.get("Command", ""):
+        note = OVER_BUDGET
+    if note in {NOT_COMPARED, OVER_BUDGET}:
         commands += [typed.line("run", out="report")]
     if labels.leaks:  # until they are dropped, all else says little
         commands = [card.command for card in cards[:1]]
@@ -127,7 +136,7 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any, before: float
         return f"{subject} {costs} {gain_text(row, metric)}"
     recommendation = advice(row.gain, row.low, row.high)
     if recommendation == DO:
-        return f"{subject} {helps} {gain_text(row, metric)}"
+        return f"{subject} {helps} {gain_text(row, metric, before)}"
     verb = may_help if recommendation == TRY else unshown
     if not in_points(metric) and is_vague(row.low, row.high):
         scores = [number(score).replace("-", "−") for score in (before, before + row.gain)]
@@ -211,7 +220,7 @@ def _make_cards(
     cards = data_cards[:n_leading]
     if findings.before is not None:
         cards += _judge_review(findings.before)
-    if labels.n_review:
+    if labels.n_flagged or (labels.n_review and findings.before is None):
         cards += [_make_label_card(findings, labels, typed, measured)]
     arguments = table, labels.tried, typed
     cards += [_make_card(action, *arguments) for action in other_actions if action.advice == DO]
@@ -237,7 +246,9 @@ def _make_cards(
             text = f"{_capital(kind.doing)} is expected to gain {gain_text(action, table.metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
-    return tuple(cards[:MOST_CARDS]) or (quiet_card(findings, typed.line("view")),)
+    if all(card.kind in {"drop", "more data"} for card in cards):
+        cards = [quiet_card(findings, typed.line("view")), *cards]
+    return tuple(cards[:MOST_CARDS])
 
 
 def _judge_review(before: BeforeAfter) -> list[Advice]:
@@ -273,20 +284,20 @@ def _make_card(action: ActionGain, table: ActionTable, them: str, typed: Typed) 
     kind = action_kinds().get(action.kind.split("+")[0])
     command = ""
     if kind and kind.command:
-        command = typed.line(kind.command, out=kind.command)
+        command = typed.line(kind.command, out=kind.command.split()[0])
     if kind and kind.name == COPIES:
         command = typed.apply("--drop-copies")
     severity = "act" if action.advice == DO else "look"
     return Advice("action", severity, action.words, text, command=command)
 
 
-def _explain_review(labels: Labels, corrections: Sequence[ActionGain]) -> str:
-    """Return a sentence or two on why to look at the most suspect labels."""
+def _explain_review(labels: Labels, corrections: Sequence[ActionGain], highest: float) -> str:
+    """Return why labels are to be looked at; `highest`: how likely wrong the likeliest is."""
     n = labels.n_flagged
     if not n:
         return (
-            f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though none is "
-            f"{ABOVE_RULE} likely: a review of these, the likeliest, tells how many."
+            f"{_capital(labels.expected)} of {labels.n:,} may be wrong, though the most suspect is "
+            f"{rough_percent(highest)} likely to be: a review of these tells how many."
         )
     subject = f"{n:,}" if labels.n_review > n else inflect(n, "It", "They")
     text = f"{subject} {inflect(n, 'is', 'are')} probably wrong"
@@ -312,7 +323,7 @@ def _make_label_card(
         removals = [a for a in label_actions if a.kind == REMOVE and a.gain > gain + SHOWN]
         label_actions = [*corrections, *removals]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
-    text = [_explain_review(labels, corrections)]
+    text = [_explain_review(labels, corrections, float(issues.probability.max()))]
     text += [f"{_capital(clause(a, table, labels.tried))}." for a in label_actions]
     n_look = labels.n_review - labels.n_flagged
     if labels.n_flagged and n_look:
@@ -346,10 +357,8 @@ def _make_label_card(
     if before is not None and before.confirmed:
         text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
-    headline = f"Review {labels.named}"
-    headline += text_if(before is not None and not labels.n_flagged, " (optional)")
-    return Advice("label errors", "act" if is_sure else "look", headline, " ".join(text), ids,
-                  command=typed.line("view"))  # fmt: skip
+    return Advice("label errors", "act" if is_sure else "look", f"Review {labels.named}",
+                  " ".join(text), ids, command=typed.line("view"))  # fmt: skip
 
 
 def _make_data_cards(

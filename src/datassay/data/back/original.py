@@ -18,6 +18,7 @@ from jaxtyping import Bool, Shaped
 from datassay.data.memory.frames import described_range
 from datassay.data.source import reading
 from datassay.data.tables.columns import read_column
+from datassay.data.tables.images import with_named_images
 from datassay.data.tables.numerals import number_word
 from datassay.data.tables.preparation import refuse
 from datassay.data.tables.read import Choices, ReadColumn
@@ -82,6 +83,7 @@ def original_table(
     if target_names:
         table, all_targets = read_targets(table, str(path), choices, target_names)
         choices = replace(choices, target=target_names[0], task="regression")
+    table = with_named_images(table, str(path), choices)
     table, choices = resolve_roles(table, str(path), choices)
     name = choices.target
     n_rows = table.num_rows

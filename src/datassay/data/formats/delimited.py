@@ -39,7 +39,7 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 @dataclass(frozen=True)
 class _Text:
-    """What a text file holds, in UTF-8, and what is not as usual, in a sentence."""
+    """What a text file holds, in UTF-8, and its former encoding, in a sentence."""
 
     content: pa.Buffer
     separator: str = ","
@@ -60,19 +60,12 @@ def _read_text(path: Path) -> _Text:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         content = pa.py_buffer(mapped)
     content, encoding = _decode(content, path)
-    notes = []
-    if encoding:
-        notes.append(f"is read as {encoding} text")
     name = path.name.lower().removesuffix(".gz")
     separator = "\t"
     decimal = "."
     if not name.endswith(".tsv"):
         separator, decimal = _find_separator(content)
-    if separator != "," and not name.endswith(".tsv"):
-        notes.append(f"has columns separated by {separator!r}")
-    if decimal == ",":
-        notes.append("has decimal commas")
-    note = text_if(notes, f"{path.name} {' and '.join(notes)}.")
+    note = text_if(encoding, f"{path.name} is read as {encoding} text.")
     return _Text(content, separator, decimal, note)
 
 
@@ -162,12 +155,8 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         if pc.all(is_whole, min_count=0).as_py():
             index = table.column_names.index(ids)
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
-    metadata = {NOTE: " ".join(filter(None, (text.note, missing_note)))}
-    if text.decimal == ",":
-        metadata |= {DECIMAL: ","}
-    if metadata[NOTE]:
-        return table.replace_schema_metadata(metadata)
-    return table
+    note = " ".join(filter(None, (text.note, missing_note)))
+    return table.replace_schema_metadata({NOTE: note, DECIMAL: text.decimal.strip(".")})
 
 
 def _read_header(path: Path) -> list[str]:

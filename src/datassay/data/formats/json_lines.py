@@ -3,12 +3,14 @@
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.json
 
 from datassay.data.back.original import Change, rewrite_text
 from datassay.data.format import TableFormat
+from datassay.data.memory.frames import plain_column
 from datassay.data.source import check_fits, parse_in_blocks
 from datassay.data.tables.numerals import numeral
 from datassay.errors import DataError
@@ -26,7 +28,23 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         options = pyarrow.json.ReadOptions(block_size=block)
         return pyarrow.json.read_json(path, read_options=options)
 
-    return parse_in_blocks(parse, size)
+    try:
+        return parse_in_blocks(parse, size)
+    except pa.ArrowInvalid as error:  # strings among numbers, such as "?"
+        objects = _objects(path)
+        if "changed from" not in str(error) or not all(isinstance(o, dict) for o in objects):
+            raise
+    names = dict.fromkeys(name for record in objects for name in record)
+    columns = [plain_column([record.get(n) for record in objects], n) for n in names]
+    return pa.table(columns, names=list(names))
+
+
+def _objects(path: Path) -> list[Any]:
+    """Return the value of each line; none where some line holds no JSON."""
+    try:
+        return [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+    except ValueError:
+        return []
 
 
 def _write(path: Path, target: Path, change: Change) -> None:

@@ -27,6 +27,11 @@ def frame_table(data: Any) -> pa.Table | None:
     if hasattr(data, "with_format") and hasattr(data, "features"):
         features = data.features
         data = data.with_format("arrow")[:]
+        if not isinstance(data, pa.Table):
+            raise DataError(
+                "data must be there as a whole; this Dataset streams its rows. Load it with "
+                "streaming=False."
+            )
         for position, name in enumerate(data.column_names):
             names = getattr(features[name], "names", None)
             if isinstance(names, list):

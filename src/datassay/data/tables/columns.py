@@ -1,5 +1,6 @@
 """Columns of a table: what each is (a number, a date, a category, a text), or what is wrong."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,10 @@ def _read_role(values: pa.ChunkedArray, column: Column, choices: Choices) -> Rea
     as_feature = replace(column, read_as="number")
     if is_time and are_dates(kind):
         return _check_times(read_dates(values, as_feature, in_utc=True), column)
+    is_name = column.read_as in {"ids", "source", "groups"} and not pt.is_integer(kind)
+    if is_name and (_is_plain(kind) or are_dates(kind)):
+        values = _as_names(decode_column(values, column.name))
+        kind = values.type
     if _is_string(kind):
         words = as_arrow(decode_column(values, column.name), f"column {column.name!r}")
         if is_time and not words.null_count:
@@ -185,8 +190,18 @@ def _read_strings(words: pa.LargeStringArray, column: Column, choices: Choices) 
     return read_words(words, read, choices)
 
 
+def _as_names(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return numbers, flags or dates that name rows as whole numbers, else as words."""
+    if pt.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), None, values)
+    if not pt.is_boolean(values.type) and not are_dates(values.type):
+        with suppress(pa.ArrowInvalid):  # some have a fraction
+            return values.cast(pa.int64())
+    return values.cast(pa.large_string())
+
+
 def _to_strings(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
-    """Return values as strings, as a .csv has them; integers without a fraction."""
+    """Return values as a .csv would write them; whole numbers without a fraction."""
     if pt.is_floating(values.type):
         is_whole = pc.all(pc.equal(values, pc.floor(values))).as_py()
         values = pc.if_else(pc.is_nan(values), None, values)

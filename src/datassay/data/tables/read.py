@@ -138,7 +138,8 @@ def names_of(option: str, value: Any) -> tuple[str, ...]:
         if all(isinstance(name, str) for name in names):
             return names
     raise DataError(
-        f"{option} must name columns of a table, as strings; got {value!r}. Pass a list of names."
+        f"{option} must name columns of a table, as strings; got {value!r}. Pass text, such as "
+        f"{str(value)[:80]!r}."
     )
 
 
@@ -166,4 +167,5 @@ def check_choices(choices: Choices, names: Sequence[str], table: str) -> None:
 def abridge(names: Sequence[str], between: str = ", ") -> str:
     """Return the first of some names, and how many there are, as text for an error."""
     n_names = len(names)
-    return between.join(names[:NAMED]) + text_if(n_names > NAMED, f", ... ({n_names:,} in all)")
+    visible = [name if name == name.strip() else repr(name) for name in names[:NAMED]]
+    return between.join(visible) + text_if(n_names > NAMED, f", ... ({n_names:,} in all)")

@@ -118,7 +118,11 @@ def _check_inputs(
             f"every feature column must have a name; one of {name} has none. If it numbers the "
             "rows, name it and pass that as ids, or write the table without it (index=False)."
         )
-    if target is None or not inputs or target in {choices.ids, *choices.asides}:
+    if target in choices.roles and choices.roles[target] != "target":
+        raise DataError(
+            f"column {target!r} cannot be target and {choices.roles[target]} at once. Name it once."
+        )
+    if target is None or not inputs:
         raise DataError(
             f"{name} must hold a target column and at least one feature besides ids, source, "
             f"trusted, groups and time; got {abridge(names) or 'no columns'}. Check the separator "

@@ -14,7 +14,7 @@ from datassay.data.samples import Column, are_several_labels
 from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
 from datassay.data.tables.columns import read_column
-from datassay.data.tables.images import image_column, source_of_images
+from datassay.data.tables.images import image_column, source_of_images, with_named_images
 from datassay.data.tables.leaks import find_leaks, find_unused_leaks
 from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import NAMED, QUOTE, ROLES, Choices, ReadColumn, abridge, rows_of
@@ -36,6 +36,7 @@ def table_source(
     Ids are row numbers in the table, unless row labels of pandas or a column name the rows.
     `all_targets` names the targets in warnings where the one read here stands for several.
     """
+    table = with_named_images(table, name, choices)
     images = image_column(table)
     if images is not None and images not in choices.drop:
         keep = replace(choices, keep=(*choices.keep, images))

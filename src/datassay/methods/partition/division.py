@@ -59,6 +59,7 @@ MAX_SOURCES = 12
 SURE = 0.9
 # Colours that stay apart for colour-blind readers.
 BLOCK_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
+N_WEIGHTS = 6  # inputs whose weights are told
 AS_GIVEN = ("max_blocks", "ridge", "damping", "gate", "seed", "restarts")
 
 
@@ -83,12 +84,11 @@ class PartitionFindings(SampleFindings):
     @property
     def block_names(self) -> list[str]:
         """The blocks as page and table call them, counted from 0: "block 0, mean size 3.00"."""
-        name, _, means = _find_separating_input(self)
+        means = _telling_input(self)[-1]
         names = [f"block {k}" for k in range(self.partition.n_blocks)]
         if len(means) != len(names):  # a block is empty, or no input tells them apart
             return names
-        name = f"mean {shortened(name, 16)}"
-        return [f"{b}, {name} {m}" for b, m in zip(names, means, strict=True)]
+        return [f"{name}, {mean}" for name, mean in zip(names, means, strict=True)]
 
 
 def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
@@ -149,13 +149,14 @@ def page(findings: PartitionFindings) -> Page:
     samples = findings.samples
     partition = findings.partition
     names = findings.block_names
-    telling, values, _ = _find_separating_input(findings)
+    telling, values, _ = _telling_input(findings)
     draw = partial(_plot_input, values, telling)
     blocks = {
         "table": _tabulate_blocks(findings),
+        "rules": _rule_table(findings),
         "map": lambda: draw(partition.block, names),
         "targets": _plot_targets(findings),
-        "figures": _make_figures(findings),
+        "figures": _figures(findings),
         "gallery": gallery(findings),
     }
     sources = np.array([])
@@ -169,6 +170,7 @@ def page(findings: PartitionFindings) -> Page:
         "named": float(partition.responsibility[:, partition.sizes.argmax()].mean()),
         "lead": _format_lead(findings),
         "telling": telling,
+        "raised": samples.class_names[-1] if samples.is_classification else "",
         "folder": named_folder(findings.facts, "blocks"),
         "is_scored": math.isfinite(findings.router["routed"]),
         "unsure": float(np.mean(findings.own_responsibility < SURE)),
@@ -210,8 +212,27 @@ def _tabulate_blocks(findings: PartitionFindings) -> Table:
     return table("Blocks", columns[: 5 + bool(names)], rows, in_terminal=True)
 
 
-def _make_figures(findings: PartitionFindings) -> Pair:
-    """Return two figures: blocks over an input, and sources by block."""
+def _rule_table(findings: PartitionFindings) -> Table | None:
+    """Return the largest weights of each block's model; None of several outputs or no columns."""
+    samples = findings.samples
+    coef = findings.model.coef  # [K, k, d]
+    n_outputs = coef.shape[1] - samples.is_classification
+    if n_outputs != 1 or samples.kind != "row" or len(samples.feature_names) != coef.shape[2]:
+        return None
+    weights = coef[:, -1]
+    if samples.is_classification:
+        weights = coef[:, 1] - coef[:, 0]  # of two classes the log odds of the second
+    names = [findings.block_names[k] for k in findings.model.block]
+    columns = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:N_WEIGHTS].tolist()
+    rows = [
+        (samples.feature_names[j], *(f"{w:+.2f}".replace("-", "−") for w in weights[:, j]))
+        for j in columns
+    ]
+    return table("Weights of the inputs in each block", ("", *names), rows, wraps=False)
+
+
+def _figures(findings: PartitionFindings) -> Pair:
+    """Return the figures of the whole partition, and the samples of each source in each block."""
     partition = findings.partition
     router = findings.router
     metric = findings.metric
@@ -270,8 +291,8 @@ def gallery(findings: PartitionFindings) -> Gallery:
     )  # fmt: skip
 
 
-def _find_separating_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[str]]:
-    """Return the column whose means differ most between blocks, its values, and those means.
+def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[str]]:
+    """Return the column whose means differ most between blocks, its values, and means in words.
 
     Nothing where the inputs tell no blocks apart, or are no named columns.
     """
@@ -283,8 +304,17 @@ def _find_separating_input(findings: PartitionFindings) -> tuple[str, np.ndarray
         return "", np.array([]), []
     j = int(np.ptp([x[inside].mean(axis=0) for inside in blocks], axis=0).argmax())
     values = np.asarray(samples.x, np.float64).reshape(x.shape)[:, j]
-    means = [number(float(values[inside].mean())).replace("-", "−") for inside in blocks]
-    return samples.feature_names[j], values, means
+    column = samples.feature_names[j]
+    name = shortened(column, 16)
+    means = [float(values[inside].mean()) for inside in blocks]
+    if _is_indicator(values):
+        return column, values, [f"{name} in {share(mean)}" for mean in means]
+    return column, values, [f"mean {name} {number(m).replace('-', '−')}" for m in means]
+
+
+def _is_indicator(values: np.ndarray) -> bool:
+    """Return whether values only say of each sample whether something is so."""
+    return bool(np.isin(values, (0, 1)).all())
 
 
 def _plot_input(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
@@ -292,6 +322,11 @@ def _plot_input(values: np.ndarray, title: str, group: np.ndarray, names: list[s
     figure = chart(plotly_text(title), "samples", showlegend=True, height=420)
     styles = zip(names, cycle(BLOCK_COLOURS), strict=False)
     groups = [(name, group == g, colour) for g, (name, colour) in enumerate(styles)]
+    if _is_indicator(values):
+        stack_counts(figure, values, groups, np.linspace(-0.5, 1.5, 3), "%{y:,}")
+        figure.update_xaxes(tickvals=[0, 1], ticktext=["no", "yes"])
+        figure.update_layout(bargap=0.6, height=300)
+        return figure
     edges = np.linspace(values.min(), values.max(), 31)
     stack_counts(figure, values, groups, edges, "about %{x:.3g}: %{y:,}")
     return figure

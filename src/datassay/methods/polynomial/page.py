@@ -48,7 +48,7 @@ def page(findings: PolynomialFindings) -> Page:
     rival = len(scores.names) - 2  # the model before ours
     lead = scores.ahead_of(rival)
     cards = explained_cards(findings)
-    maps = _draw_maps(findings)
+    maps = _maps(findings)
     polynomial = findings.surrogate.polynomial
     sizes = np.abs(polynomial.monomial_coef).max(axis=1)
     sizes[polynomial.monomials.degree < 2] = 0.0  # products of two inputs or more alone
@@ -68,6 +68,7 @@ def page(findings: PolynomialFindings) -> Page:
         "folder": named_folder(findings.facts, "polynomial"),
         "n_coefficients": n_coefficients,
         "maps": maps,
+        "formula": _formula(findings),
         "n_largest": min(n_coefficients, _n_bars(findings)),
         "most_outputs": MAX_OUTPUTS,
         "shows_wrong": any(card["is_wrong"] for card in cards),
@@ -89,8 +90,26 @@ def page(findings: PolynomialFindings) -> Page:
     return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
 
 
-def _draw_maps(findings: PolynomialFindings) -> list[dict[str, object]]:
-    """Return a heat map of coefficients per output and degree; [] if inputs are no image."""
+def _formula(findings: PolynomialFindings) -> str:
+    """Return the polynomial of one number with its largest terms; "" of classes and of images."""
+    surrogate = findings.surrogate
+    samples = findings.samples
+    if samples.is_classification or samples.kind != "row" or len(surrogate.output_names) > 1:
+        return ""
+    constant, *coef = surrogate.polynomial.monomial_coef[:, 0].tolist()
+    order = np.argsort(-np.abs(coef), kind="stable")[:N_TERMS].tolist()
+    signs = ["−" if coef[k] < 0 else "+" for k in order]
+    terms = [
+        f"{sign} {number(abs(coef[k]))} {surrogate.term_names[k + 1]}"
+        for sign, k in zip(signs, order, strict=True)
+    ]
+    ending = text_if(len(coef) > N_TERMS, " + …")
+    name = surrogate.output_names[0]
+    return f"{name} = {number(constant).replace('-', '−')} {' '.join(terms)}{ending}"
+
+
+def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
+    """Return a picture per output and degree, one scale for all of a degree; [] without images."""
     if findings.maps is None:
         return []
     names = findings.surrogate.output_names

@@ -154,8 +154,9 @@ def changes_by_order(findings: PurifyFindings) -> list[tuple[str, Interval]]:
     rows = []
     if findings.samples.is_classification and n:
         rows.append((f"{n:,} {name}", score_change(findings)))
-        if baseline is not None and len(baseline.removed):
-            name = f"{len(baseline.removed):,} by loss"
+        # Cross-fitting is judged on other samples than the baseline: no comparison.
+        if crossed is None and baseline is not None and len(baseline.removed):
+            name = f"instead the {len(baseline.removed):,} of highest loss"
             rows.append((name, _measure_change(findings, baseline)))
     return rows
 

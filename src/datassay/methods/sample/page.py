@@ -89,7 +89,7 @@ def _plot_changes(rows: list[dict[str, Any]]) -> "Figure":
     names = [f"{row['error']} error" for row in rows]
     changes = [Interval(gain, half, 1.0) for gain, half in (row["difference"] for row in rows)]
     colours = {n: COLOURS[row["outcome"]] for n, row in zip(names, rows, strict=True)}
-    title = "change by Taylor-based points, % (left: smaller)"
+    title = "change by the new points, % (left: smaller error)"
     return change_chart(title, list(zip(names, changes, strict=True)), 100, colours=colours)
 
 

@@ -54,7 +54,7 @@ ACTIONS = (
         help="Samples count so that all classes count alike.",
         propose=propose_balancing,
         doing="giving each class the same total weight",
-        command="weigh",
+        command="weigh --method class_balanced",
         follows=True,
         order=20,
     ),

@@ -1,5 +1,7 @@
 """What columns tell: of the target, and of the parts of the data between which they differ."""
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
@@ -39,12 +41,16 @@ def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
     return [coded.names[c] for c in np.argsort(-np.array(associations), kind="stable")]
 
 
+_COLUMNS: WeakKeyDictionary[SampleSet, list[str]] = WeakKeyDictionary()
+
+
 def columns_first(samples: SampleSet) -> list[str]:
-    """Return the names of the user's columns, those most associated with the target first."""
-    rows = samples.used_rows
-    if rows is None:
-        return []
-    return by_association(rows, samples.y)
+    """Return the names of the user's columns in use, those that tell most of the target first."""
+    # Pages ask for these at each table: they are kept as long as the samples live.
+    if samples not in _COLUMNS:
+        rows = samples.used_rows
+        _COLUMNS[samples] = [] if rows is None else by_association(rows, samples.y)
+    return _COLUMNS[samples]
 
 
 def _assign_tenths(values: np.ndarray) -> Int[np.ndarray, " n"]:

@@ -128,7 +128,7 @@ def data_issues(
         further: issues found elsewhere, to be listed with these.
 
     Returns:
-        Equal rows (with different labels, across the split), near duplicates, outliers, rare
+        Equal inputs (with different labels, across the split), near duplicates, outliers, rare
         classes, odd columns, empty rows, drift, faults of images, groups predicted badly.
 
     Raises:
@@ -224,33 +224,33 @@ def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
 
 
 def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
-    """Return issues on equal rows: repeated, across the split, and of different labels."""
+    """Return issues on equal inputs, across the split, and under different labels."""
     issues = []
+    unit = "rows" if train.kind == "row" else "samples"
     n = len(train)
     group = outcome.group
     rows = np.flatnonzero(group[:n] >= 0)
     groups, counts = np.unique(group[rows], return_counts=True)
     n_groups = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
-        word = inflect(n_groups, "group", "groups")
-        text = f"{n_more:,} more than once, in {n_groups:,} {word} of equal inputs."
+        text = f"{n_more:,} more than once, of {n_groups:,} {inflect(n_groups, 'input', 'inputs')}."
         if outcome.is_natural:
             text += " Columns hold few different values: at least half as many rows differ from "
             text += "another in one column only, so most of these may be equal by chance."
         severity = "fine" if outcome.is_natural else "look"
-        issues.append(DataIssue("equal rows", severity, n_more, "rows", text))
+        issues.append(DataIssue("equal inputs", severity, n_more, unit, text))
     if n_across := int((np.isin(group[n:], groups) & (group[n:] >= 0)).sum()):
-        text = "Validation rows whose inputs are also in the training set: they test nothing new."
+        text = "They are held out, and in the training set too: they test nothing new."
         if not outcome.is_natural:
             text += _note_exclusion(outcome, n)
         severity = "look" if outcome.is_natural else "act"
-        issues.append(DataIssue("equal rows across the split", severity, n_across, "rows", text))
+        issues.append(DataIssue("equal inputs across the split", severity, n_across, unit, text))
     if len(rows) and len(ids := train.ids[rows[differ(group[rows], train.y[rows])]]):
         noun = "labels" if train.is_classification else "targets"
         names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
-        text = f"Equal inputs under different {noun}: {names}. Compare them: one may be wrong."
+        text = f"Compare them, one may be wrong: {names}."
         severity = "look" if outcome.is_natural or not train.is_classification else "act"
-        issues.append(DataIssue(f"equal rows, different {noun}", severity, len(ids), "rows", text))
+        issues += [DataIssue(f"equal inputs, different {noun}", severity, len(ids), unit, text)]
     return issues
 
 

@@ -103,7 +103,9 @@ class TrainedNetwork:
         for ids, batch in samples:
             check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             batch = to_model(batch, self.model)
-            gradients = self.per_sample.gradients(self.loss.losses, batch, is_known=is_known)
+            gradients = self.per_sample.gradients(
+                self.loss.losses, batch, is_known=is_known, as_matrices=True
+            )
             yield len(ids), next(gradients)
 
     def both_gradients(self) -> Iterator[tuple[int, Gradients, Gradients | None]]:
@@ -125,6 +127,7 @@ class TrainedNetwork:
                 to_model(batch, self.model),
                 lambda v: torch.eye(2, device=v.device)[:, None].expand(2, len(v), 2),
                 is_known=self.compared is samples,
+                as_matrices=True,
             )
             yield len(ids), gradients, own_grads
 

@@ -129,7 +129,7 @@ def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
     low, high, names = _exact(train.ids[is_repeated].tolist())
     # Of severity "fine": rows that are equal by chance.
     n_by_chance = [
-        i.count for i in issues.issues if i.kind == "equal rows" and i.severity == "fine"
+        i.count for i in issues.issues if i.kind == "equal inputs" and i.severity == "fine"
     ]
     return _make_count("samples", len(train), low, high + sum(n_by_chance), names, unsearched)
 
@@ -144,7 +144,7 @@ def _count_across_split(findings: Findings, issues: DataIssues) -> Quantity:
             why = NO_PART
         return Quantity(unit, len(val or ()), why=why, is_searched=False)
     low, high, names = _exact(val.ids[issues.repeated].tolist())
-    high = max([high, *(n for n, _ in _count_issues(issues, "equal rows across the split"))])
+    high = max([high, *(n for n, _ in _count_issues(issues, "equal inputs across the split"))])
     return _make_count(unit, len(val), low, high, names, _name_unsearched(findings, issues))
 
 
@@ -158,8 +158,9 @@ def _make_count(
 
 
 def _count_conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
-    """Count equal rows with different labels; those that can both be right only at most."""
-    counts = _count_issues(issues, "equal rows, different labels", "equal rows, different targets")
+    counts = _count_issues(
+        issues, "equal inputs, different labels", "equal inputs, different targets"
+    )
     high = sum(n for n, _ in counts)
     low = sum(n for n, may_be_right in counts if not may_be_right)
     why = text_if(low != high, "equal rows may differ in what was not recorded")
