@@ -271,7 +271,7 @@ def test_several_labels_of_suspects_are_named_and_differ():
     suspects = found.suspects
     assert len(suspects) and (suspects["given"] != suspects["suggested"]).all()
     for row, given in suspects["given"].items():
-        assert given == (", ".join(n for n in names[::-1] if columns[n][row]) or "no label")
+        assert given == (" + ".join(n for n in names[::-1] if columns[n][row]) or "none")
 
 
 def test_a_notebook_shows_texts_as_texts(plain):

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from datassay.data.synthetic.mixtures import sd_mixture
-from datassay.methods.partition.division import _block_table
+from datassay.methods.partition.division import _tabulate_blocks
 from datassay.methods.partition.division import gallery as surest_gallery
 from datassay.methods.partition.division import page as partition_page
 from datassay.methods.purify.command import PurifySettings
 from datassay.methods.purify.job import before_and_after, foreign, majority_source
 from datassay.methods.purify.job import run as run_purify
 from datassay.methods.purify.page import FILES as PURIFIED
-from datassay.methods.purify.page import _classes, purified_table, trace_table
+from datassay.methods.purify.page import _tabulate_classes, purified_table, trace_table
 from datassay.methods.purify.page import files as purify_files
 from datassay.methods.purify.page import gallery as removed_gallery
 from datassay.methods.purify.page import page as purify_page
@@ -252,13 +252,13 @@ def test_removed_samples_are_shown_in_their_order():
 def test_each_row_of_the_classes_and_of_the_blocks_is_its_own():
     findings, parts = purified(), divided()
     y, removed = findings.samples.y, findings.purification.removed
-    rows = {row.name: row.cells for row in _classes(findings)[0].rows}
+    rows = {row.name: row.cells for row in _tabulate_classes(findings)[0].rows}
     assert list(rows) == list(NAMES)
     for c, name in enumerate(NAMES):
         n, lost = (y == c).sum(), (y[removed] == c).sum()
         assert rows[name] == (f"{n:,}", f"{lost:,}", f"{n - lost:,}", share(lost / n))
     block, source, own = parts.partition.block, parts.samples.source, parts.own_responsibility
-    *rows, together = _block_table(parts).rows
+    *rows, together = _tabulate_blocks(parts).rows
     for k, row in enumerate(rows):
         inside = block == k
         names, counts = np.unique(source[inside], return_counts=True)
@@ -300,19 +300,34 @@ def test_partition_says_how_many_and_whether_inputs_tell():
     assert page.commands == ("datassay predict NEW blocks",)
     router = routed.router
     low, high = (f"{100 * router[name]:.1f}" for name in ("ahead_low", "ahead_high"))
-    interval = f" points more (95 % interval {low} to {high})."
+    interval = f" points more (95 % interval {low} to {high}) than one for all."
     assert page.verdict.endswith(interval.replace("-", "−"))
     # The input whose means differ most between the blocks is named and drawn.
     x, block = findings.samples.x, findings.partition.block
     means = np.stack([x[block == k].mean(axis=0) for k in range(2)])
     j = int((abs(means[0] - means[1]) / x.std(axis=0)).argmax())
     name = findings.samples.feature_names[j]
-    assert f"tell them apart, {name} best: one model per block reaches accuracy" in page.verdict
+    assert f"rules, which {name} tells apart best: a model for each reaches " in page.verdict
     (drawn,) = (figure.figure for figure in page.figures if figure.name == "map")
     assert [bar.y.sum() for bar in drawn.data] == findings.partition.sizes.tolist()
     names = [f"block {k}, mean {name} {number(means[k, j])}".replace("-", "−") for k in range(2)]
     assert [bar.name for bar in drawn.data] == [plotly_text(name, 40) for name in names]
     assert "map" not in {figure.name for figure in partition_page(findings).figures}
+
+
+def test_an_input_of_yes_and_no_tells_blocks_apart_in_shares():
+    findings = divided()
+    telling = (findings.partition.block == 1).astype(np.float32)
+    x = np.stack([telling, np.random.default_rng(0).normal(size=len(telling))], axis=1)
+    names = ("soil=clay", "water")
+    samples = replace(findings.samples, x=x.astype(np.float32), feature_names=names)
+    router = findings.router | {"is_informative": True, "gain": 0.4}
+    page = partition_page(replace(findings, samples=samples, router=router))
+    (drawn,) = (figure.figure for figure in page.figures if figure.name == "map")
+    assert [bar.name for bar in drawn.data] == [
+        "block 0, soil=clay in 0 %", "block 1, soil=clay in 100 %"
+    ]  # fmt: skip
+    assert drawn.layout.xaxis.ticktext == ("no", "yes") and len(drawn.data[0].y) == 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ import pytest
 from PIL import Image
 
 import datassay as da
+from datassay.data.load import existing_format
 from datassay.data.memory.convert import as_samples
+from datassay.data.tables.read import Choices
 from datassay.errors import DataError
 from datassay.score import SampleInformation
 from helpers.arrow import needs_views
@@ -233,6 +235,34 @@ def test_images_in_a_file_of_rows(tmp_path):
     pq.write_table(image_table(12), tmp_path / "images.parquet")
     train, _ = da.load(tmp_path / "images.parquet", target="label")
     assert train.input_shape == (3, 9, 7) and len(train) == 12
+
+
+def test_a_column_that_names_files_of_images(tmp_path, monkeypatch):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    names = [f"{i}.png" for i in range(12)]
+    for i, name in enumerate(names):
+        Image.fromarray(np.full((4, 5), 20 * i, np.uint8)).save(folder / name)
+    path = tmp_path / "photos.csv"
+    lines = [f"photos/{name},{'ab'[i % 2]}" for i, name in enumerate(names)]
+    path.write_text("file,label\n" + "\n".join(lines))
+    train, _ = da.load(path)
+    assert train.input_shape == (1, 4, 5) and train.ids.tolist() == [f"photos/{n}" for n in names]
+    stored = existing_format(path)[1].original(
+        path, Choices("label", finds_ids=True), may_link=False
+    )
+    assert stored.ids.tolist() == train.ids.tolist()
+    monkeypatch.chdir(tmp_path)
+    frame = pa.table({"file": [f"photos/{n}" for n in names], "label": ["a", "b"] * 6})
+    assert np.array_equal(da.load(frame, ids="file")[0].x, train.x)
+    numbered = frame.append_column("size", pa.array(np.arange(12) + 0.5))
+    measured, _ = da.load(numbered)
+    assert measured.feature_names == ("size",)
+    assert "'file' names images, which are not read" in measured.warnings[0]
+    assert np.array_equal(da.load(numbered, drop="size")[0].x, train.x)
+    (folder / "3.png").unlink()
+    with pytest.raises(DataError, match=r"row 3, .*, names 'photos/3.png', which is not there"):
+        da.load(path)
 
 
 def test_parts_without_one_for_training_are_named():

@@ -1,5 +1,8 @@
 """Samples that are held out together: at the split, by judges, in actions, in intervals."""
 
+from datetime import date
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 import datassay as da
 from datassay.act.choose.parts import FIFTHS, fifths
 from datassay.collect.collection import collect
-from datassay.data.assemble import _nearest_share
+from datassay.data.assemble import _mark_held_out
 from datassay.data.samples import SampleSet
 from datassay.data.splits import group_folds, time_blocks
 from datassay.errors import DataError, SettingError
@@ -53,7 +56,7 @@ def test_the_folds_held_out_are_those_whose_size_comes_nearest(has_classes):
             nearest.append(min(runs, key=lambda run: abs(run.sum() - share * len(fold))))
         leaving = [run for run in nearest if set(y[run]) <= set(y[~run])] if has_classes else []
         expected = (leaving or nearest)[0]
-        assert np.array_equal(_nearest_share(fold, y, share, has_classes), expected)
+        assert np.array_equal(_mark_held_out(fold, y, share, has_classes), expected)
 
 
 def test_folds_of_groups_hold_as_many_of_each_class():
@@ -242,6 +245,7 @@ def test_a_column_that_names_groups_is_told_with_what_a_new_one_would_score(look
         ({"groups": "same"}, "groups must part the samples; all 240 are of x"),
         ({"time": "country"}, "'country' must hold dates or numbers to be the time"),
         ({"time": "gaps"}, "'gaps' must have no missing values"),
+        ({"groups": "label"}, "column 'label' cannot be target and groups at once"),
     ],
 )
 def test_what_cannot_be_held_out_together_is_refused(given, message):
@@ -251,10 +255,33 @@ def test_what_cannot_be_held_out_together_is_refused(given, message):
         da.load(frame, target="label", **given)
 
 
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (np.arange(240) // 6 * 1.0, map(str, range(40))),  # as pandas makes them of whole numbers
+        (np.arange(240) // 6 + 0.5, (f"{i}.5" for i in range(40))),
+        ([Decimal(i // 6) for i in range(240)], map(str, range(40))),
+        (np.arange(240) % 2 == 0, ("true", "false")),
+        ([date(2020, 1, 1 + i % 9) for i in range(240)], (f"2020-01-0{i}" for i in range(1, 10))),
+    ],
+    ids=["whole", "fractions", "decimals", "flags", "dates"],
+)  # fmt: skip
+def test_groups_and_sources_may_be_numbers_flags_or_dates(values, names):
+    frame = panel().drop(columns="when").assign(key=np.arange(240.0), shop=values)
+    train, _ = da.load(frame, target="label", ids="key", groups="shop", source="shop")
+    assert set(train.groups) == set(train.source) == set(names)
+    assert train.ids.tolist() == list(range(240))
+    assert "shop" not in train.feature_names
+
+
 def test_groups_of_arrays_and_of_a_linearisation():
     x, y = np.random.default_rng(0).standard_normal((60, 2)), np.arange(60) % 2
     train, val = da.load((x, y), groups=np.arange(60) // 3, val_fraction=0.2)
     assert not set(train.groups) & set(val.groups)
+    floats, _ = da.load((x, y), groups=np.arange(60) // 3 * 1.0, val_fraction=0.2)
+    assert floats.groups.tolist() == train.groups.tolist()
+    flags, _ = da.load((x, y), groups=np.arange(60) < 9, val_fraction=0)
+    assert {*flags.groups} == {"True", "False"}
     lin = collect(build_model("mlp:width=16", train, seed=0), train)
     with pytest.raises(SettingError, match=r"groups must be \[48\] names or numbers, two or more"):
         label_issues(lin, groups=np.zeros(len(train)))

@@ -210,7 +210,7 @@ HUGE = sparse.csr_matrix((10**7, 10**7))
         ("digits", {"target": "y"}, "columns of a table"),
         ((X, Y), {"target": "y"}, "columns of a table"),
         ((X, Y), {"ids": "id"}, "columns of a table"),
-        ((X, Y), {"ids": np.arange(20.0)}, "ids must be .* float64"),
+        ((X, Y), {"ids": np.arange(20) + 0.5}, "ids must be .* float64"),
         ((X, Y), {"ids": np.arange(3)}, "ids must have one entry per sample; got 3 for 20"),
         ((X, Y), {"ids": ["a", 1] * 10}, "a mix of int, str"),
         ((X, Y), {"ids": ["k" * 1001, *map(str, range(19))]}, "1000 characters; one has 1,001"),
@@ -294,7 +294,7 @@ def test_several_labels_a_sample_are_0_or_1(kind):
     assert train.has_several_labels and not train.is_classification
     assert train.y.dtype == np.float64 and set(np.unique(train.y)) == {0, 1}
     (reported,) = train.warnings
-    assert "3 labels per sample, each 0 or 1" in reported and "loss='bce'" in reported
+    assert "Each sample has 3 labels, each 0 or 1" in reported and "loss='bce'" in reported
     assert val.warnings == train.warnings
     with pytest.raises(DataError, match="several labels, each 0 or 1, leave task out"):
         da.load((X, y), task="classification")

@@ -23,8 +23,11 @@ ABOUT = {
     r"reviewing [\d,]+ label": "review",
 }
 COUNTS = {
-    rf"({NUMBER}) of ({NUMBER}) (?:label|target)s? (?:is|are) probably wrong": ("suspects", "n"),
-    rf"(?:Review|correct) (?:the )?({NUMBER}) (?:likeliest )?(?:label|target)": ("review",),
+    rf"({NUMBER}) of ({NUMBER}) (?:label|target)(?: set)?s? (?:is|are) probably wrong": (
+        "suspects",
+        "n",
+    ),
+    rf"(?:Review|correct) (?:the )?({NUMBER}) (?:most suspect )?(?:label|target)": ("review",),
     rf"({NUMBER}) suspected": ("suspects",),
     rf"({NUMBER}) of ({NUMBER}) samples (?:can|may) be left out": ("droppable", "n"),
     rf"({NUMBER}) redundant samples": ("droppable",),

@@ -9,6 +9,9 @@ import pytest
 from datassay.data.samples import Column, SampleSet
 from datassay.report.drawing import draw
 from datassay.report.wording import quantity
+from datassay.score.checks import codes, columns
+from datassay.score.checks.codes import row_codes as coded
+from datassay.score.checks.columns import columns_first
 
 
 def test_cards_leave_out_the_columns_that_were_left_out():
@@ -47,3 +50,17 @@ def test_a_short_text_stands_among_the_columns_and_a_long_one_alone(length):
 
 def test_large_quantities_are_whole_numbers():
     assert [quantity(v) for v in (12.345, 9999.7, -12345.6)] == ["12.35", "10000", "-12346"]
+
+
+def test_what_rows_are_drawn_and_ordered_by_is_computed_once(monkeypatch):
+    rows = pa.table({"size": [1.0, 2.0, 2.5, 3.0, 90.0]})
+    x = np.asarray(rows["size"])[:, None]
+    samples = SampleSet(x, x[:, 0], np.arange(5), rows=rows, columns=(Column("size", "number"),))
+    tables = []
+    for module in (codes, columns):
+        monkeypatch.setattr(module, "row_codes", lambda t: tables.append(t) or coded(t))
+    pairs = [(draw(samples, np.array([4])), columns_first(samples)) for _ in range(2)]
+    assert pairs[0] == pairs[1]
+    assert len(tables) == 2  # the drawing's and the order's
+    draw(replace(samples, rows=rows.slice(0)), np.array([4]))
+    assert len(tables) == 3

@@ -231,7 +231,7 @@ def test_samples_without_labels():
     x[3], x[10] = 0.5, x[20]
     issues = data_issues((x, None)).issues
     assert found(issues, "near-blank images").count == 1
-    assert found(issues, "equal rows").count == 1
+    assert found(issues, "equal inputs").count == 1
     assert not any("label" in one.kind or "target" in one.kind for one in issues)
     frame = people(100).rows.to_pandas()
     frame.loc[[5, 7]] = None

@@ -104,7 +104,7 @@ def test_where_columns_hold_few_values_equal_rows_are_natural():
     rng = np.random.default_rng(0)
     rows = pa.table({name: rng.integers(0, 4, 1000) for name in "abcde"})
     issues = data_issues(samples(rows.append_column("price", pa.array(np.ones(1000)))))
-    one = kinds(issues)["equal rows"]
+    one = kinds(issues)["equal inputs"]
     assert one.severity == "fine" and "by chance" in one.sentence
     assert "near duplicates" not in kinds(issues)
 
@@ -118,7 +118,7 @@ def test_noisy_copies_are_found_also_where_many_rows_are_equal_by_chance(share):
     of = rng.integers(800 - m, size=m)
     x = np.concatenate([x, (x[of] - 1.5) * rng.normal(1, 0.001, (m, 6)) + 1.5])
     issues = data_issues((x, None))
-    assert kinds(issues)["equal rows"].severity == "fine"
+    assert kinds(issues)["equal inputs"].severity == "fine"
     if not m:
         assert "near duplicates" not in kinds(issues)
         return
@@ -144,7 +144,7 @@ def test_pairs_across_the_split_come_first_and_name_the_column():
     val = pa.concat_tables([val, pa.Table.from_pylist([edited, copy], schema=val.schema)])
     held_out = replace(samples(val), ids=np.array([f"v{i}" for i in range(102)]))
     issues = data_issues(samples(train), held_out)
-    assert kinds(issues)["equal rows across the split"].count == 1
+    assert kinds(issues)["equal inputs across the split"].count == 1
     across = kinds(issues)["near duplicates across the split"]
     assert across.severity == "act" and "1 in all but one column" in across.sentence
     assert across.counted == "2 samples in 1 group"
@@ -160,7 +160,7 @@ def test_equal_inputs_of_different_labels_are_worst():
     y = np.zeros(310, int)
     y[300:305] = 1
     issues = data_issues(samples(rows, y))
-    assert issues.issues[0].kind == "equal rows, different labels"
+    assert issues.issues[0].kind == "equal inputs, different labels"
     assert issues.issues[0].count == 10  # five pairs
     kept = issues.to_table()["duplicate_group"].to_pylist()
     assert kept[0] == kept[300] and kept[10] is None
@@ -184,7 +184,7 @@ def test_columns_left_out_are_not_compared():
     issues = data_issues(samples(rows, columns=(Column("key", "left out", note="ids"), tax)))
     leaking = kinds(issues)["leaking columns"]
     assert leaking.severity == "act" and "tax" in leaking.sentence
-    assert kinds(issues)["equal rows"].count == 30
+    assert kinds(issues)["equal inputs"].count == 30
     assert "key" in kinds(issues)["columns left out"].sentence
 
 
@@ -237,7 +237,7 @@ def test_of_many_rows_without_faiss_a_sample_is_searched_and_named(monkeypatch):
     monkeypatch.setattr("datassay.score.checks.duplicates.find_spec", lambda name: None)
     rows, _ = with_copies(table(400), 30)
     issues = data_issues(samples(rows))
-    assert kinds(issues)["equal rows"].count == 30  # of all
+    assert kinds(issues)["equal inputs"].count == 30  # of all
     assert "among 300 of 400 different rows" in issues.unsearched
     kept = issues.to_table()
     for name in ("outlier_score", "is_outlier"):

@@ -240,11 +240,12 @@ def test_page_escapes_and_names_what_broke(tmp_path, only_halves):
     page = render(lab_page.page(run(LabSettings(("halves",), parameters, out=tmp_path))))
     body = page.split("<main", 1)[1].split("<footer", 1)[0]
     assert "<b>title" not in body and "&lt;b&gt;title" in body and "<i>evil" not in page
-    assert "Does not hold (a &lt;b&gt; of halves &amp; more: 2.00, required: at most 0.5" in page
+    assert "This does not hold here." in page
     assert (
-        "This figure alone is checked; the plots show the rest of the statement. Expected with "
+        "Checked by one number, a &lt;b&gt; of halves &amp; more: 2.00, required: at most 0.5"
         in page
     )
+    assert "The plots show the rest. Try " in page
     assert "&lt;i&gt;evil&lt;/i&gt;\nlines</code></pre>" in body and 'class="across"' in body
 
 

@@ -18,7 +18,7 @@ def standard_json(value: object) -> str:
 
 
 def _to_plain(value: object) -> object:
-    """Return a value as JSON's own types; numbers that are not finite become None."""
+    """Return a value as JSON types; NaN and infinity become None."""
     if isinstance(value, dict):
         return {str(k): _to_plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -9,6 +9,7 @@ import numpy as np
 from datassay.optional import inflect, text_if
 from datassay.stats import SHOWN, shows_loss
 
+BARELY = 0.0005  # of accuracy, which is told to a tenth of a point
 WIDE = 0.2  # interval of a gain of R² of which two decimals are told
 
 
@@ -73,7 +74,7 @@ def rough_percent(share: float) -> str:
 
 
 def value_text(value: object, limit: int = 40) -> str:
-    """Cut a value of the user's table to a short text; empty where it is missing."""
+    """Return a table value as a short text; "" if it is missing."""
     if value is None or value != value:
         return ""
     if isinstance(value, float):
@@ -118,21 +119,27 @@ def label_text(class_names: tuple[str, ...], label: Any) -> str:
 
 
 def labels_given(values: object, names: Sequence[str] = ()) -> str:
-    """Name those of several 0/1 labels that are 1, by name or number: "labels 0, 3"."""
+    """Return which of several 0/1 labels are 1, by name or number: "labels 0, 3"."""
     positions = np.flatnonzero(np.asarray(values) == 1).tolist()
     if names:
-        return ", ".join(names[j] for j in positions) or "no label"
+        return " + ".join(names[j] for j in positions) or "none"
     name = inflect(len(positions), "label", "labels")
     if not positions:
-        return "no label"
+        return "none"
     return shortened(f"{name} {', '.join(map(str, positions))}", 60)
 
 
-def gain_text(change: Any, metric: str) -> str:
+def gain_text(change: Any, metric: str, before: float = 0.0) -> str:
     """Format a `gain` with its interval, `low` and `high`, which leads where it includes 0.
 
+    Args:
+        change: the gain.
+        metric: its name.
+        before: the score without the change; a gain to 100 % is no bound.
+
     Returns:
-        "1.6 points of accuracy (0.7 to 2.4)"; "−4.5 to 4.0 points of accuracy (estimate 2.5)".
+        "1.6 points of accuracy (0.7 to 2.4)"; "−4.5 to 4.0 points of accuracy (estimate 2.5)";
+        "6.3 points of accuracy (at least 0.8)".
     """
     value, lowest, highest = gain_numbers(change.gain, change.low, change.high, metric)
     if in_points(metric):
@@ -141,6 +148,8 @@ def gain_text(change: Any, metric: str) -> str:
         unit = f" of {metric}"
     if change.low < SHOWN and not shows_loss(change.high):
         return f"{lowest} to {highest}{unit} (estimate {value})"
+    if in_points(metric) and before + change.high > 1 - BARELY:
+        return f"{value}{unit} (at least {lowest})"
     return f"{value}{unit} ({lowest} to {highest})"
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
-from datassay.collect.gradients.batches import batch_size, rows
+from datassay.collect.gradients.batches import _leaves, batch_size, rows
 from datassay.collect.gradients.reading import Loaded, Streamed, batches, samples_or_batches
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -67,6 +67,24 @@ def test_dictionaries_of_different_lengths():
     assert batch["attention_mask"].tolist() == [[0, 1], [1, 0]]
     _, (batch,) = read([{"input_ids": [1, 2]}, {"input_ids": [3, 4]}], 2)
     assert set(batch) == {"input_ids"}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda a, b, y: ((a, b), y),
+        lambda a, b, y: ({"a": a, "b": b}, y),
+        lambda a, b, y: {"inputs": {"a": a, "b": b}, "labels": y},
+        lambda a, b, y: {"inputs": (a, b), "labels": y},
+    ],
+    ids=["tuples", "mappings", "nested", "tuple in a mapping"],
+)
+def test_samples_of_two_inputs_are_batches_as_a_loader_makes_them(form):
+    draw = np.random.default_rng(0)
+    samples = [form(torch.tensor(draw.random(3)), draw.random(5), i % 2) for i in range(4)]
+    _, parts = read(samples_or_batches(samples, "train"))
+    _, loaded = read(DataLoader(samples, 2))
+    assert len(parts) == 2 and all(map(torch.equal, _leaves(parts), _leaves(loaded)))
 
 
 def test_an_iterable_set_with_ids():

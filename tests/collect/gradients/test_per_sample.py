@@ -285,6 +285,44 @@ def test_a_use_of_weights_that_the_first_samples_do_not_show_is_refused():
         check(SecondUse(), batch, 4)
 
 
+class Positions(Jagged):
+    """In batches of more than two, it counts how often the table's rows stand there."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(6, 3)
+
+    def forward(self, x):
+        places = self.table(torch.arange(6)[None])
+        if len(x) > 2:
+            places = places * len(places)
+        return self.head(torch.tanh(self.words(x + places)).sum(1))
+
+
+def test_a_row_that_stands_for_all_samples_is_compared_with_the_network_as_it_is():
+    """A pass repeats that row for each sample, which this network would see."""
+    engine = check(Positions(), lengths(6, 6, 6, 6), 4)
+    assert any("one at a time" in warning for warning in engine.warnings)
+
+
+@pytest.mark.parametrize("as_matrices", [False, True])
+def test_comparing_runs_the_network_no_second_time(as_matrices):
+    torch.manual_seed(0)
+    model, batch = convolution(nn.Conv2d(4, 3, 3), 2), pairs(4, 7, 7)
+    model(batch[0])
+    losses = objective("cross_entropy", model, batch).losses
+    engine = PerSample(model, chosen_parameters(model, None), rows(batch, slice(0, 2)), losses)
+    n_runs = []
+    model.register_forward_pre_hook(lambda *_: n_runs.append(1))
+    compared = next(engine.gradients(losses, batch, as_matrices=as_matrices))
+    assert len(n_runs) == 1
+    assert isinstance(compared["0"][0], torch.Tensor) == as_matrices
+    known = next(engine.gradients(losses, batch, is_known=True))
+    for block in engine.blocks:
+        pair = (matrix(g[block.name], block.shape[0]) for g in (compared, known))
+        torch.testing.assert_close(*pair)
+
+
 class Sorted(Jagged):
     """The first layer gets samples in the order of their first number."""
 

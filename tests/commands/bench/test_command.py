@@ -73,11 +73,11 @@ def test_an_estimator_is_fitted_in_the_networks_place(tmp_path):
 @pytest.mark.parametrize(
     ("value", "free", "head"),
     [
-        (0.9, 0.4, "Trust self-influence for which samples matter (0.90 ± 0.05)."),
-        (0.4, 0.3, "Take self-influence with care for which samples matter (0.40 ± 0.05)."),
-        (0.1, 0.05, "Trust no score for which samples matter: the best, self-influence, has 0.10 "),
-        (0.9, 0.92, "Take “final loss”, which is free, for which samples matter (0.92 ± 0.05); "),
-        (0.6, 0.9, "self-influence does no better (0.60 ± 0.05)."),
+        (0.9, 0.4, "Trust self-influence for which samples matter (correlation 0.90 ± 0.05)."),
+        (0.4, 0.3, "Take self-influence with care for which samples matter (correlation 0.40 "),
+        (0.1, 0.05, "Trust no score for which samples matter: the best, self-influence, has corr"),
+        (0.9, 0.92, "For which samples matter the final loss is as good as any, and free (corr"),
+        (0.6, 0.9, "and free (correlation 0.90 ± 0.05)."),
     ],
 )
 def test_the_heading_decides_by_the_score_and_what_is_free(value, free, head):

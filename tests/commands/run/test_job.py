@@ -36,7 +36,7 @@ from datassay.errors import DataError, SettingError
 from datassay.models.tabular import LOGISTIC, TREES
 from datassay.progress import silent
 from datassay.report.html import render
-from datassay.score.checks.data_issues import data_issues, telling_columns
+from datassay.score.checks.data_issues import data_issues, grouping_columns
 from datassay.score.checks.images import image_properties
 from datassay.score.information.average import average_information
 from datassay.score.information.groups import group_information
@@ -127,7 +127,7 @@ def test_groups_of_which_more_is_wanted_are_told_by_columns_of_their_samples(mon
     monkeypatch.setattr(acts, "screen", Mock())
     monkeypatch.setattr(acts, "told_groups", told)
     acts._name_wanted(Mock(train=some), data_issues(train), SETTINGS)
-    assert told.call_args.args[2].equals(telling_columns(some, image_properties(some)))
+    assert told.call_args.args[2].equals(grouping_columns(some, image_properties(some)))
 
 
 def test_facts_name_what_was_run(findings):

@@ -9,7 +9,7 @@ import pytest
 import datassay as da
 from datassay.commands.run.gallery import gallery, pick_samples
 from datassay.commands.run.job import run
-from datassay.commands.run.labels import confusions, label_facts
+from datassay.commands.run.labels import Labels, confusions, label_facts, label_verdict
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.table import score_table
@@ -68,13 +68,15 @@ def test_where_none_is_sure_those_that_may_be_wrong_are_told_and_those_worth_a_l
     result = of_classes(2, np.linspace(-9, -2, 200))
     reported, n = label_advice(result), int(result.issues.worth_a_look.sum())
     assert 20 < n < 40 and not result.issues.is_issue.any()
-    assert reported.headline == f"Review the {n} likeliest labels" and reported.severity == "look"
+    assert (
+        reported.headline == f"Review the {n} most suspect labels" and reported.severity == "look"
+    )
     assert f"Up to {n} of 200 may be wrong" in reported.sentence
     assert reported.ids == tuple(str(i) for i in range(199, 189, -1))
     assert {i for i, v in pick_samples(result).items() if "issues" in v} == set(range(200 - n, 200))
     said = run_page(result).verdict
     assert said.startswith(
-        f"No label is over 80 % likely wrong, but up to {n} of 200 (about {n / 2:.0f} %) may be"
+        f"No label stands out as wrong, but up to {n} of 200 (about {n / 2:.0f} %) may be"
     )
     calm = run_page(of_classes(2, np.full(200, -9.0)))
     assert [card.kind for card in calm.advice] == ["nothing"]
@@ -143,6 +145,9 @@ def test_several_labels_a_sample():
     samples = several_labels()
     findings = run(samples, samples, RunSettings(model="linear", curve_seeds=0, attribution="none"))
     assert findings.has_several_labels and len(findings.issues.noise) == 3
+    issues = replace(findings.issues, is_issue=np.arange(60) < 4)
+    subject = "4 of 60 label sets are probably wrong"  # of 180 labels
+    assert label_verdict(replace(findings, issues=issues)).sentence.startswith(subject)
     seen = run_page(findings)
     assert "3 labels each" in seen.lead and "at least one label" in render(seen)
     for card in gallery(findings).cards:
@@ -157,6 +162,15 @@ def test_several_labels_a_sample():
     assert "label 0 is missing from about 20 % of the samples with it" in sentence
     assert "given where it should not be" in render(run_page(known))
     assert [c.share for c in confusions(known)] == [0.2] * 3 + [0.04] * 3
+
+
+def test_no_column_is_dropped_where_none_would_be_left():
+    labels = Labels(100, 4, 7, 5, 2, 21, leaks=("text",))
+    assert labels.sentence.endswith("almost alone; run again without it")
+    alone = replace(labels, is_left_alone=True).sentence
+    assert alone.endswith(
+        "text tells the label almost alone, and no other column is left to judge by"
+    )
 
 
 def test_the_noise_that_is_sought_can_be_told():

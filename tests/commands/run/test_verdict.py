@@ -327,8 +327,19 @@ def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
         "correcting them is not shown to help a model: "
     )
     tried = [Labels(400, n, 58, 24, 0, 118).tried for n in (0, 2, 20, 24)]
-    assert tried == ["the 24 most suspect"] * 3 + ["them"]
-    assert clause(row, acts(UNSURE), tried[1]).startswith("correcting the 24 most suspect is not")
+    assert tried == ["the 24 most suspect", *["the most suspect"] * 2, "them"]
+    assert clause(row, acts(UNSURE), tried[1]).startswith("correcting the most suspect is not")
+
+
+def test_a_budget_that_ended_before_actions_were_compared_is_named():
+    notes = [
+        verdict(make_findings(facts={"Command": f"datassay run a.csv{option}"})).note
+        for option in ("", " --budget 25")
+    ]
+    assert notes == [
+        "What actions gain was not measured here; datassay run measures it.",
+        "What actions gain was not measured within the budget.",
+    ]
 
 
 def test_commands_are_those_of_the_command_line():
@@ -390,6 +401,8 @@ def test_what_to_type_next_can_be_typed(tmp_path, monkeypatch):
         "datassay run clean/a.csv --target y --model cnn --out report"
     )
     assert typed.line("weigh") == "datassay weigh clean/a.csv --target y"
+    line = "datassay weigh clean/a.csv --target y --method self_paced --out w"
+    assert typed.line("weigh --method self_paced", out="w") == line
 
 
 def test_a_proposed_drop_keeps_the_columns_that_were_dropped_already():

@@ -281,7 +281,7 @@ def test_rows_show_the_users_own_columns(tmp_path, kind):
 def test_several_labels_are_kept_or_removed_but_not_renamed(tmp_path):
     session = session_of(scored(tmp_path / "run", blobs(tmp_path, 90, "several")))
     listed = session.samples()
-    assert listed["relabels"] == "" and {"no label", "label 1"} <= set(listed["given"])
+    assert listed["relabels"] == "" and {"none", "label 1"} <= set(listed["given"])
     assert session.change([change(4), change(5, "remove"), change(6, "unsure")]) == {"count": 3}
     assert [one["row"] for one in session_of(session.path.parent).samples()["decisions"]] == [
         4,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import datasets
+from sklearn.tree import DecisionTreeClassifier
 
 import datassay as da
 from datassay.data.tables.leaks import _Classes
@@ -57,6 +58,28 @@ def test_classes_are_separate_where_each_is_far_from_the_next():
                 start = 5.0 * np.arange(k) - (4 - by) * (np.arange(k) > near)
                 x = rng.permutation(start)[classes.y] + rng.uniform(0, 1, 40 * k)
                 assert classes._are_separate(x, np.inf) == (by > 0.7)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("gaps", [0.0, 0.2])
+@pytest.mark.parametrize(("noise", "digits"), [(0.1, 9), (0.15, 1), (0.2, 9), (0.3, 9), (0.5, 0)])
+def test_a_column_whose_tree_is_not_fitted_would_have_had_a_weak_one(k, gaps, noise, digits):
+    codes, names, rng = drawn(300, k, 0.2)
+    classes = _Classes(np.array(names))
+    x = np.round(codes + noise * rng.normal(size=300), digits)
+    x[rng.random(300) < gaps] = np.nan
+    x = x[classes.rows]
+    score = classes._score_column(x)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np, "count_nonzero", lambda _: 0)  # no change of class: fit in any case
+        assert classes._score_column(x) == score
+
+
+def test_no_tree_is_fitted_on_noise(monkeypatch):
+    _, names, rng = drawn(600, 3, 0.3)
+    monkeypatch.setattr(DecisionTreeClassifier, "fit", lambda *_: pytest.fail("fitted"))
+    classes = _Classes(np.array(names))
+    classes._score_column(rng.normal(size=600)[classes.rows])
 
 
 def test_words_dates_and_pairs_of_columns_leak_too():

@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from datassay.methods.weigh.action import ACTIONS, BALANCE
 from datassay.methods.weigh.job import NEEDS_NETWORK
 from datassay.methods.weigh.page import FILES, concentration, gallery
 from datassay.methods.weigh.page import page as page_of
@@ -271,6 +272,16 @@ def test_class_balance_is_offered_where_it_helps_and_local_variance_does_not():
         page = page_of(replace(weighed(), gain=gain(changes), facts=typed))
         assert any("--method class_balanced" in one for one in page.commands) == is_offered
         assert (page.advice[-1].headline == "Train with class-balanced weights") == is_offered
+
+
+def test_the_command_that_balances_classes_gives_them_the_same_total_weight(data, tmp_path):
+    kind = next(kind for kind in ACTIONS if kind.name == BALANCE)
+    command, *options = kind.command.split()
+    succeed(command, data / TABLE[0], *TABLE[1:], *options, *UNTRIED, "--out", tmp_path)
+    table = columns(tmp_path / "weights.parquet")
+    weight, labels = np.array(table["sample_weight"]), np.array(table["label"])
+    totals = [weight[labels == label].sum() for label in np.unique(labels)]
+    assert totals[0] == pytest.approx(totals[1], rel=0.05)
 
 
 def test_the_baseline_is_told_honestly():

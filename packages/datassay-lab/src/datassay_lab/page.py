@@ -39,9 +39,9 @@ def page(findings: LabFindings) -> Page:
         e = next(e for _, e in experiments() if e.name == record.name)
         title = record.name
         what, value, limit, holds, _ = _rows(records)[0].cells
-        verdict = f"{holds.capitalize()} ({what}: {value}, required: {limit}): {e.statement}"
-        lead = "This figure alone is checked; the plots show the rest of the statement. "
-        lead += f"Expected with {', '.join(e.what_if)}: {e.expected}"
+        verdict = f"{e.statement} This {holds} here."
+        lead = f"Checked by one number, {what}: {value}, required: {limit}. The plots show the "
+        lead += f"rest. Try {', '.join(e.what_if)}. {e.expected}"
         command = ("datassay", "lab", e.name, *(w for text in e.what_if for w in ("--set", text)))
         further = {"commands": (shlex.join(command),), "sections": (_exercise(e, record),)}
     else:

@@ -41,7 +41,7 @@ def corrections(
     y: Shaped[np.ndarray, " n *k"],
     class_names: tuple[str, ...],
 ) -> Corrections:
-    """Return labels after the decisions: "relabel" sets the label, "remove" drops the sample."""
+    """Return the labels after all decisions, and which samples stay."""
     # "keep" and "unsure" change nothing.
     position_of_id = {str(sample_id): i for i, sample_id in enumerate(ids.tolist())}
     unknown_ids = [str(d.id) for d in decisions if str(d.id) not in position_of_id]
@@ -104,7 +104,7 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _check_given(decision: Decision, label: float, class_names: tuple[str, ...]) -> None:
-    """Raise if the label that was reviewed is not the one that the data have."""
+    """Raise unless the label that was reviewed is still the data's."""
     data_label = label_word(class_names, label)
     reviewed_target = math.nan if class_names else _parse_number(decision.given)
     if data_label != decision.given and not math.isclose(reviewed_target, label, rel_tol=TOLERANCE):
@@ -116,7 +116,7 @@ def _check_given(decision: Decision, label: float, class_names: tuple[str, ...])
 
 
 def _parse_target(decision: Decision) -> float:
-    """Return the new target of a decision; raise if it is no finite number."""
+    """Return a decision's new target as a number; raise if it is not finite."""
     try:
         return number_of(decision.label)
     except ValueError:
@@ -127,7 +127,7 @@ def _parse_target(decision: Decision) -> float:
 
 
 def _parse_number(text: str) -> float:
-    """Return the number that a text says; nan if it is none."""
+    """Return the number in a text; nan if there is none."""
     try:
         return number_of(text)
     except ValueError:

@@ -96,7 +96,7 @@ class Decisions:
         return len(self.decisions)
 
     def to_table(self) -> pa.Table:
-        """Return one row per decision; the schema's metadata identify the data."""
+        """Return a table with one row per decision; its metadata identify the data."""
         rows = self.decisions
         ids = pa.array([row.id for row in rows]) if rows else pa.array([], pa.string())
         metadata = {name: getattr(self, name) for name in ABOUT}
@@ -119,7 +119,7 @@ def label_word(class_names: tuple[str, ...], label: Any) -> str:
 
 
 def read_decisions(path: str | Path) -> Decisions:
-    """Return the decisions of a file, updated by the journal beside it."""
+    """Return the decisions stored in a file, updated by the journal beside it."""
     path = Path(path)
     if not path.exists():
         raise DataError(
@@ -170,7 +170,7 @@ def read_decisions(path: str | Path) -> Decisions:
 
 
 def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[dict[str, Any]]:
-    """Return the journal's objects for (sample id, decision) pairs; None: it was taken back."""
+    """Return JSON objects of (sample id, decision) pairs; decision None: withdrawn."""
     return [
         {"id": key, "decision": None} if row is None else {**asdict(row), "when": str(row.when)}
         for key, row in changes

@@ -66,8 +66,9 @@ class Remaining:
             return text
         low, high = (f"{int(end):,}" for end in self.interval)
         ends = low if low == high else f"{low} to {high}"
-        interval = f"{100 * LEVEL:.0f} % interval; it replaces the run's"
-        return f"{text} Of the other {n_open:,}, {ends} are wrong too ({interval})."
+        return (
+            f"{text} Of the other {n_open:,}, {ends} are wrong too ({100 * LEVEL:.0f} % interval)."
+        )
 
     @property
     def sentence(self) -> str:
@@ -83,14 +84,14 @@ class Remaining:
 
 
 def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] = ()) -> Remaining:
-    """Order the labels not yet reviewed by how likely they are wrong, given the decisions.
+    """Return the labels not yet reviewed, by how likely they are wrong given the decisions.
 
     The most likely errors come first, by `outcomes.fit_outcomes`. Where a batch of them is expected
     to hold less than WORTHWHILE errors, the classes take turns instead, the least reviewed first,
     so that an estimator that is blind to one class's errors is found out.
 
     Args:
-        judged: by the run.
+        judged: the run's label scores.
         known: position → true class: the new one, or the given one where it was kept; in the order
             in which they were decided. Of numbers and several labels 1 where something was wrong,
             else 0. Only what a person looked at: suggestions taken unseen teach that all are right.
@@ -175,10 +176,11 @@ def _estimate(
     judged: Judged, suggested: Int[np.ndarray, " n"], reviewed: Int[np.ndarray, " m"],
     is_wrong: Bool[np.ndarray, " m"], is_open: Bool[np.ndarray, " n"], level: float,
 ) -> tuple[Float[np.ndarray, " n"], tuple[float, float]]:  # fmt: skip
-    """Return each label's probability of error, and an interval of how many open ones are wrong."""
+    """Return each label's P(wrong), and an interval of the number of wrong open labels."""
+    # suggested: likeliest other class. reviewed, is_wrong: the decisions. is_open: not yet decided.
     fitted = fit_outcomes(judged, suggested, reviewed, is_wrong, is_open)
     counts = int(is_open.sum()), int(is_wrong.sum()), len(reviewed)
-    bounds = _interval_of_errors(fitted, *counts, judged.share, level)
+    bounds = _bound_errors(fitted, *counts, judged.share, level)
     return fitted.probability.copy(), bounds
 
 
@@ -188,7 +190,7 @@ def _order_open(
     is_open: Bool[np.ndarray, " n"],
     reviewed: Int[np.ndarray, " m"],
 ) -> Int[np.ndarray, " r"]:
-    """Return the open labels by probability; where that finds little, classes take turns."""
+    """Return open labels, most suspect first; if that finds few errors, classes take turns."""
     learns = judged.is_of_classes and len(reviewed)
     suspicion_key = -probability if learns else np.zeros(len(judged))
     order = np.lexsort((-judged.log_odds, suspicion_key))
@@ -205,11 +207,12 @@ def _order_open(
     return order[np.argsort(n_before, kind="stable")]
 
 
-def _interval_of_errors(
+def _bound_errors(
     fitted: Outcomes, n_open: int, n_found: int, n_reviewed: int, share: tuple[float, float],
     level: float,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return bounds of the number of open errors, from what was fitted and `share`."""
+    """Return an interval of the number of errors among n_open labels."""
+    # share: bounds of the share of wrong labels by the run, which limit the fitted density.
     if not n_open:
         return 0.0, 0.0
     # On the logit of the share r of open labels that are wrong, and on a grid of r.
@@ -232,13 +235,13 @@ def _interval_of_errors(
 
 
 def probe(judged: Judged) -> Int[np.ndarray, " b"]:
-    """Draw the BATCH labels that tell most of how many are wrong; all if there are no more.
+    """Return BATCH labels drawn to estimate how many are wrong; all if there are no more.
 
     A systematic draw along the order: each label with a chance in proportion to the standard
     deviation of whether it is wrong, and LEAST_CHANCE, so that none is sure to be right unseen.
 
     Args:
-        judged: by the run.
+        judged: the run's label scores.
 
     Returns:
         Positions, the most suspect first.

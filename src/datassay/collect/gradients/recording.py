@@ -1,14 +1,15 @@
 """What layers get and give back in a pass: the factors of gradients by their weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.layers import Given, Use, kind_of, unfold
+from datassay.collect.layers import ToUse, Use, gradient_rule, unfold
 from datassay.errors import ModelError
 
 # The uses of each block's weights, by its name: their sum over uses is the gradient.
@@ -33,10 +34,10 @@ class Recording:
         self._model = model
         self._n_samples = n_samples
         self._blocks = {layer: block for block in blocks for layer in block.layers}
-        # Of each call of a layer, its block and the map from its output's gradient to a use.
-        self._calls: list[tuple[Block, Given]] = []
-        self._gradients: dict[int, Tensor] = {}  # by outputs, by the call's position
-        self._leaves: list[Tensor] = []  # outputs before which nothing is differentiated
+        # Of each call of a layer, its block, the map from its output's gradient to a use, and the
+        # type that this gradient is to have.
+        self._calls: list[tuple[Block, ToUse, torch.dtype]] = []
+        self._outputs: list[GradientEdge] = []  # of the same calls
         self._hooks: list[Any] = []
         self.expanded: Block | None = None  # the last whose single row stands for all samples
 
@@ -55,15 +56,14 @@ class Recording:
     def _record_call(
         self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any
     ) -> Any:
-        """Record a layer's input now, and its output's gradient once known; return the output."""
+        """Record, as a hook, a layer's input and later its output's gradient; return the output."""
         if not torch.is_grad_enabled():  # no part of what is differentiated
             return output
         if args:
             x = args[0]
         else:
             x = next(iter(kwargs.values()))
-        index = len(self._calls)
-        kind = kind_of(layer)
+        kind = gradient_rule(layer)
         assert kind is not None
         if isinstance(layer, nn.Embedding) and len(x) == 1 < self._n_samples:  # positions, say
             x = x.expand(self._n_samples, *x.shape[1:])
@@ -76,28 +76,25 @@ class Recording:
         if x.is_floating_point():
             x = x.to(dtype)
         to_use = _call_layer(block, kind, layer, x, self._n_samples, block.has_bias)
-        self._calls.append((block, to_use))
+        self._calls.append((block, to_use, dtype))
         if not output.requires_grad:  # nothing before it is differentiated: start here
-            leaf = output.detach().requires_grad_()
-            self._leaves.append(leaf)
-            output = leaf.clone()
-        # On this tensor, so that what changes it in place later counts as after it.
-        output.register_hook(partial(self._store_gradient, index, dtype))
+            output = output.detach().requires_grad_().clone()
+        # The edge, so that what changes this tensor in place later counts as after it.
+        self._outputs.append(get_gradient_edge(output))
         return output
-
-    def _store_gradient(self, index: int, dtype: torch.dtype, gradient: Tensor) -> None:
-        self._gradients[index] = gradient.to(dtype)
 
     def differentiate(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
         """Return each block's uses from one backward pass of Σ weight · value."""
         # `keep`: whether another pass follows.
-        self._gradients.clear()
         results: Gradients = {}
-        if values.requires_grad and self._leaves:
-            torch.autograd.grad(values, self._leaves, weight, retain_graph=keep, allow_unused=True)
-        for index, (block, to_use) in enumerate(self._calls):
-            if index in self._gradients:
-                use = _call_layer(block, to_use, self._gradients[index])
+        slopes: Sequence[Tensor | None] = ()
+        if values.requires_grad and self._outputs:
+            slopes = torch.autograd.grad(
+                values, self._outputs, weight, retain_graph=keep, allow_unused=True
+            )
+        for (block, to_use, dtype), slope in zip(self._calls, slopes, strict=False):
+            if slope is not None:
+                use = _call_layer(block, to_use, slope.to(dtype))
                 use = _call_layer(block, unfold, use, self._n_samples)
                 results.setdefault(block.name, []).append(use)
         if not results and self._blocks:
@@ -109,7 +106,7 @@ class Recording:
 
 
 def _call_layer(block: Block, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a layer's tensors; raise UnfitError where their shapes do not suit it."""
+    """Return call(*arguments); raise UnfitError if shapes do not suit the block's layer."""
     try:
         return call(*arguments)
     except (RuntimeError, IndexError, ValueError) as error:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 import numpy as np
 
 from datassay.commands.run.findings import Findings
+from datassay.data.tables.read import ROLES
 from datassay.optional import inflect, map_optional, text_if
 from datassay.report.advice import Advice
 from datassay.report.wording import count, rough_percent
@@ -42,18 +43,21 @@ class Labels:
     n_tried: int  # likelier wrong than right: what correcting and removing were measured on
     low: int
     high: int
-    noun: str = "label"  # or "target"
+    noun: str = "label"  # or "target"; "label set", "target set" where a sample has several
     is_predicted: bool = True  # by the inputs, better than by the shares of the classes
     leaks: tuple[str, ...] = ()  # columns that tell the label, and so agree with wrong ones
     n_slips: int = 0  # probably wrong by a factor, as of a unit
     factor: str = ""  # that factor, or these: "10 or 1,000"
+    is_left_alone: bool = False  # what leaks: no input is left beside it
 
     @property
     def tried(self) -> str:
         """The labels that were corrected or removed: "them" after a sentence on the same."""
-        if self.n_flagged and self.n_tried == self.n_flagged:
+        if not self.n_flagged:
+            return f"the {self.n_tried:,} most suspect"
+        if self.n_tried == self.n_flagged:
             return inflect(self.n_flagged, "it", "them")
-        return f"the {self.n_tried:,} most suspect"
+        return "the most suspect"
 
     @property
     def expected(self) -> str:
@@ -69,7 +73,7 @@ class Labels:
         """The labels to review, with their number."""
         if self.n_flagged:
             return count(self.n_review, self.noun)
-        return f"the {count(self.n_review, f'likeliest {self.noun}')}"
+        return f"the {count(self.n_review, f'most suspect {self.noun}')}"
 
     @property
     def sentence(self) -> str:
@@ -79,8 +83,10 @@ class Labels:
         if self.leaks:
             verb = inflect(len(self.leaks), "tells", "tell")
             cause = f"{', '.join(self.leaks)} {verb} the {self.noun}"
-            remedy = f"run again with --drop {','.join(self.leaks)}"
-            return f"Wrong {self.noun}s may be hidden: {cause} almost alone; {remedy}"
+            remedy = f"; run again without {inflect(len(self.leaks), 'it', 'them')}"
+            if self.is_left_alone:
+                remedy = ", and no other column is left to judge by"
+            return f"Wrong {self.noun}s may be hidden: {cause} almost alone{remedy}"
         if not self.is_predicted:
             return f"The inputs hardly predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)
@@ -89,15 +95,16 @@ class Labels:
             text = f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong"
             text += text_if(self.n_slips, f", {self.n_slips:,} by a factor of {self.factor}")
             return text + text_if(self.low != self.high, f" ({self.expected} in all)")
-        if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
+        if self.noun.startswith("label") and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be wrong"
-            return f"No {self.noun} is {ABOVE_RULE} likely wrong, but {maximum}"
+            return f"No {self.noun} stands out as wrong, but {maximum}"
+        note = text_if(self.high, f" (at most {self.high:,} of {self.n:,} are)")
         hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
-        return f"No {self.noun} stands out as wrong{text_if(self.high > FEW * self.n, hidden)}"
+        return f"No {self.noun} stands out as wrong{hidden if self.high > FEW * self.n else note}"
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
-    """Return the classes with over a third of their labels suspected, at least FEWEST or all."""
+    """Return indices of classes with over a third (and FEWEST or all) of labels suspected."""
     counts = np.bincount(classes)
     suspects = np.bincount(classes[issues.is_issue])
     suspects = np.pad(suspects, (0, len(counts) - len(suspects)))
@@ -116,10 +123,14 @@ def label_verdict(findings: Findings) -> Labels:
     issues = findings.issues
     samples = findings.samples
     is_label = samples.is_classification or findings.has_several_labels
+    noun = "label" if is_label else "target"
+    if samples.y.ndim > 1 and samples.y.shape[1] > 1:
+        noun = f"{noun} set"
     low, high = issues.share_wrong
     n = len(samples)
     n_flagged = int(issues.is_issue.sum())
     factors = issues.unit_factors.values()
+    inputs = [c for c in samples.columns if c.read_as not in {*ROLES, "left out"}]
     return Labels(
         n=n,
         n_flagged=n_flagged,
@@ -127,16 +138,17 @@ def label_verdict(findings: Findings) -> Labels:
         n_tried=int(issues.to_try.sum()),
         low=min(int(low * n), n_flagged),
         high=max(round(high * n), n_flagged),
-        noun="label" if is_label else "target",
+        noun=noun,
         is_predicted=issues.is_predicted,
         leaks=tuple(leaking_columns(samples)),
         n_slips=len(factors),
         factor=name_factors(factors),
+        is_left_alone=bool(inputs) and all(c.tells_target for c in inputs),
     )
 
 
 def confusions(findings: Findings) -> list[Confusion]:
-    """Return which labels are given wrongly, where that depends on the class, by frequency."""
+    """Return the pairs (true, given) that labels confuse, with their shares, largest first."""
     confused = []  # (true, given, share)
     names = findings.samples.class_names
     for j, noise in enumerate(findings.issues.noise):
@@ -154,7 +166,7 @@ def confusions(findings: Findings) -> list[Confusion]:
 
 
 def noise_share(findings: Findings) -> float:
-    """Return the share of wrong labels by the noise model that explains them best."""
+    """Return the share of labels that are wrong by the fitted noise model; 0 without one."""
     rates = [1 - np.diagonal(noise.transition).mean() for noise in findings.issues.noise]
     if not rates:
         return 0.0
@@ -162,7 +174,7 @@ def noise_share(findings: Findings) -> float:
 
 
 def label_facts(findings: Findings) -> dict[str, object]:
-    """Return what is known of wrong labels, for summary.json."""
+    """Return for summary.json how many labels are wrong, and the noise that was found."""
     issues = findings.issues
     names = findings.samples.class_names or ("0", "1")
     noises: list[dict[str, object]] = []
@@ -187,7 +199,7 @@ def _source_facts(sources: LabelSources) -> dict[str, object]:
 
 
 def quiet_card(findings: Findings, command: str) -> Advice:
-    """Return the card of a run that found nothing to act on; `command` opens the review."""
+    """Return the card "nothing to mend"; `command` opens the review."""
     issues = ()
     if findings.data_issues is not None:
         issues = findings.data_issues.issues

@@ -46,7 +46,11 @@ class Typed:
         self._data = str(self._inputs.get("data")).removeprefix(os.getcwd() + os.sep)
 
     def line(self, command: str, **options: str) -> str:
-        """Return a command on the run's data with these options; `view` is on the run's folder."""
+        """Return a command on the run's data with these options; `view` is on the run's folder.
+
+        The command may have options of its own, as "weigh --method self_paced".
+        """
+        command, *own_words = command.split()
         if not self.is_known or (self._noise and command not in {*FLIPS, "view"}):
             return ""
         if command == "view":
@@ -73,7 +77,7 @@ class Typed:
                     words += [option, str(value)]
         words += self._model if command in MODELS else []
         option_words = [word for name, value in options.items() for word in (f"--{name}", value)]
-        return shlex.join([*words, *option_words])
+        return shlex.join([*words, *own_words, *option_words])
 
     def apply(self, *options: str, file: str = "") -> str:
         """Return the command that gives the data back as decided; "" where it cannot be typed.

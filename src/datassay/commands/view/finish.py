@@ -59,13 +59,13 @@ class Finish:
         return "--noise" not in self._command
 
     def lines(self, *, majority: bool = False) -> list[str]:
-        """Return the two commands, as they can be typed; none where no file holds the labels."""
+        """Return the command lines of `apply` and `run --before`; [] if labels are in no file."""
         if not self.has_file:
             return []
-        return [shlex.join(["datassay", *words]) for words in self._commands(majority)]
+        return [shlex.join(["datassay", *words]) for words in self._compose_commands(majority)]
 
-    def _commands(self, majority: bool) -> list[list[str]]:
-        """Return the words of `apply` and of `run --before`."""
+    def _compose_commands(self, majority: bool) -> list[list[str]]:
+        """Return the words of two commands: `apply`, and `run --before` on what it writes."""
         path = self.session.path
         if files_in(path.parent) in ([path], []):
             decisions = path
@@ -84,7 +84,7 @@ class Finish:
         ]
 
     def start(self, *, majority: bool = False) -> dict[str, Any]:
-        """Begin, in a thread; the state follows in `state`."""
+        """Start `apply` and `run --before` in a thread; return the state, as `state` does."""
         with self._lock:
             require(self._state.state != RUNNING, 409, "The comparison is already running.")
             require(len(self.session), 400, "Nothing was decided yet.")
@@ -108,7 +108,7 @@ class Finish:
     def _run(self, majority: bool) -> None:
         """Run both commands, and read the result off the new run's summary."""
         started = time.monotonic()
-        for words in self._commands(majority):
+        for words in self._compose_commands(majority):
             output = self._follow(words, started)
             if output is not None:
                 return self._set(state=FAILED, message=output[-LONGEST:])
@@ -116,7 +116,7 @@ class Finish:
             summary = json.loads((self.after / SUMMARY).read_text(encoding="utf-8"))
             result = {
                 "verdict": summary["verdict"],
-                "rows": _rows(summary["before"]),
+                "rows": _tabulate_comparison(summary["before"]),
                 "clean": _make_relative(self.clean),
                 "page": _make_relative(self.after / "index.html"),
             }
@@ -125,7 +125,7 @@ class Finish:
         self._set(state=DONE, result=result, seconds=time.monotonic() - started)
 
     def _follow(self, words: list[str], started: float) -> str | None:
-        """Run a command, its last line shown as the stage; return what it printed if it failed."""
+        """Run a command, its last line shown as stage; return its output if it failed, or None."""
         call = [sys.executable, "-m", "datassay", *words]
         lines: list[str] = []
         with subprocess.Popen(
@@ -150,8 +150,8 @@ class Finish:
                 setattr(self._state, name, value)
 
 
-def _rows(comparison: dict[str, Any]) -> list[list[str]]:
-    """Return (what, before, now, change, interval) in words: the score, then the suspects."""
+def _tabulate_comparison(comparison: dict[str, Any]) -> list[list[str]]:
+    """Return rows (what, before, now, change, interval) in words: score, then suspects."""
     gain = comparison["gain"]
     rows = []
     for row in [] if gain is None else gain["rows"][:1]:

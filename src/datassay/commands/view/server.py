@@ -112,19 +112,19 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Send the page, samples, or what is left to review."""
         session = self.server.session
-        self._answer({
+        self._send_answer({
             "/": lambda: self.server.page,
             "/api/samples": session.samples,
-            "/api/news": lambda: session.changes_since(self._version()),
+            "/api/news": lambda: session.changes_since(self._read_version()),
             "/api/finish": lambda: self._finish_commands() | self.server.finish.state(),
-            "/api/pictures": lambda: session.pictures(self._rows()),
-            "/api/details": lambda: session.details(self._rows()),
+            "/api/pictures": lambda: session.pictures(self._read_rows()),
+            "/api/details": lambda: session.details(self._read_rows()),
             "/api/remaining": session.remaining,
         })  # fmt: skip
 
     def do_POST(self) -> None:
         """Store decisions, or carry them out and measure what that gained."""
-        self._answer({
+        self._send_answer({
             "/api/decisions": lambda: self.server.session.change(
                 self._read_message().get("changes")
             ),
@@ -133,8 +133,8 @@ class Handler(BaseHTTPRequestHandler):
             ),
         })
 
-    def _answer(self, routes: dict[str, Callable[[], Any]]) -> None:
-        """Send what the address asks for, or the reason against it."""
+    def _send_answer(self, routes: dict[str, Callable[[], Any]]) -> None:
+        """Send the result of the route that the address names, or why there is none."""
         try:
             self._check_sender()
             path = self._address.path
@@ -181,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
             return values[0]
         return ""
 
-    def _rows(self) -> list[int]:
+    def _read_rows(self) -> list[int]:
         """Return the row numbers that the address asks about."""
         text = self._query("at")
         require(re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text), 404, "at must hold row numbers.")
@@ -189,7 +189,7 @@ class Handler(BaseHTTPRequestHandler):
         require(len(rows) <= MOST_AT_ONCE, 400, f"at may hold {MOST_AT_ONCE} positions.")
         return rows
 
-    def _version(self) -> int:
+    def _read_version(self) -> int:
         text = self._query("since")
         require(re.fullmatch(r"[0-9]{1,18}", text), 404, "since must be a version.")
         return int(text)

@@ -79,7 +79,7 @@ class Session:
             self._state = state(self.path)
             if self.path.exists():
                 self._decisions = self._index_decisions(read_decisions(self.path))
-        self.unwritable = _unwritable(folder)
+        self.unwritable = _find_obstacle(folder)
         if not self.unwritable:
             # Of a server that was killed.
             for part_file in folder.glob(f".{self.path.name}.*.part"):
@@ -99,7 +99,7 @@ class Session:
         return self._listing | header | {"decisions": decisions, "probe": self.probe}
 
     def changes_since(self, version: int) -> dict[str, Any]:
-        """Return what was decided since a version, in any window of the browser."""
+        """Return decisions made since a version (a count of changes), in any browser window."""
         with self._lock:
             rows = dict.fromkeys(self._changed[version:])
             decisions = [_to_json(row, self._decisions.get(row)) for row in rows]
@@ -124,7 +124,7 @@ class Session:
         return self._showcase.details(self._check_rows(rows), LARGE, SMALL)
 
     def change(self, changes: Any) -> dict[str, Any]:
-        """Make, replace or take back decisions, and save them; return how many there are."""
+        """Add, replace or withdraw decisions and save them; return how many there are now."""
         fits = isinstance(changes, list) and 0 < len(changes) <= MOST_CHANGES
         require(fits, 400, f"changes must be a list of 1 to {MOST_CHANGES}.")
         edits = [self._read_change(change) for change in changes]
@@ -146,7 +146,7 @@ class Session:
             return {"count": len(decisions)}
 
     def remaining(self) -> dict[str, Any]:
-        """Return what decisions change on the page, by name: columns, order, and what remains."""
+        """Return the parts of the page that decisions change: suspicion, order, labels left."""
         # learned: decisions that the order knows. finds: suspect rows that the run's list lacks.
         with self._lock:
             decisions = dict(self._decisions)
@@ -155,10 +155,10 @@ class Session:
         # The order follows whole batches of decisions, so that coming back finds it as it was left;
         # how many labels are wrong follows every decision.
         n_learnt = len(decisions) // BATCH * BATCH
-        learnt = self._learn(decisions, n_learnt)
+        learnt = self._fit_to_decisions(decisions, n_learnt)
         current = learnt
         if len(decisions) > n_learnt:
-            current = self._learn(decisions, len(decisions))
+            current = self._fit_to_decisions(decisions, len(decisions))
         chance = learnt.probability  # [n], that the label is wrong
         is_open = np.ones(len(chance), bool)
         is_open[list(decisions)] = False
@@ -191,8 +191,8 @@ class Session:
             "enough": current.can_stop,
         }
 
-    def _learn(self, decisions: dict[int, Decision], n: int) -> Remaining:
-        """Return what the first n decisions teach; whole batches are not fitted twice."""
+    def _fit_to_decisions(self, decisions: dict[int, Decision], n: int) -> Remaining:
+        """Return scores fitted to the first n decisions; kept from the last call if the same."""
         pairs = list(decisions.items())[:n]
         if self._learnt is not None and self._learnt[0] == pairs:
             return self._learnt[1]
@@ -239,7 +239,7 @@ class Session:
         require(kind in KINDS, 400, f"A decision must be one of {', '.join(KINDS)}.")
         label = ""
         if kind == RELABEL:
-            label = self._label(change.get("label"))
+            label = self._check_label(change.get("label"))
         score = change.get("seen")
         if isinstance(score, int | float) and 0 <= score <= 1:
             score = float(score)
@@ -249,7 +249,7 @@ class Session:
             when = datetime.fromisoformat(change["when"]).astimezone(UTC)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
-        word = self._word(row)
+        word = self._word_given(row)
         return row, Decision(self._sample_id(row), kind, word, label, when, score, self.reviewer)
 
     def _sample_id(self, row: int) -> Any:
@@ -259,8 +259,8 @@ class Session:
             return sample_id.item()
         return sample_id
 
-    def _label(self, label: Any) -> str:
-        """Check a new label; return it as a word."""
+    def _check_label(self, label: Any) -> str:
+        """Return a new label as a word; raise Refused if it is no class or number."""
         names = self.reviewed.samples.class_names
         require(self.reviewed.relabels, 400, "These samples cannot be given another label here.")
         if names:
@@ -271,8 +271,8 @@ class Session:
         except ValueError as error:
             raise Refused(400, f"A new target must be a number: {error}.") from error
 
-    def _word(self, row: int) -> str:
-        """Return a row's given label as a word."""
+    def _word_given(self, row: int) -> str:
+        """Return the given label of a row as a word."""
         names = self.reviewed.samples.class_names
         label = self._listing["given"][row]
         if names:
@@ -293,7 +293,7 @@ class Session:
         names = self.reviewed.samples.class_names
         row_of_id = {name: row for row, name in enumerate(ids)}
         labels = {"", *names}
-        words = [self._word(row) for row in range(len(ids))]
+        words = [self._word_given(row) for row in range(len(ids))]
         for d in decisions.decisions:
             if names and d.label not in labels:
                 raise DataError(
@@ -354,8 +354,8 @@ def _to_json(row: int, decision: Decision | None) -> dict[str, Any]:
     }
 
 
-def _unwritable(folder: Path) -> str:
-    """Return why no file can be written in a folder; "" where one can."""
+def _find_obstacle(folder: Path) -> str:
+    """Return why no file can be written in a folder, by trying; "" if one can."""
     try:  # trying is the only honest test
         with tempfile.TemporaryFile(dir=folder):
             return ""

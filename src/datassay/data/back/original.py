@@ -18,6 +18,7 @@ from jaxtyping import Bool, Shaped
 from datassay.data.memory.frames import described_range
 from datassay.data.source import reading
 from datassay.data.tables.columns import read_column
+from datassay.data.tables.images import with_named_images
 from datassay.data.tables.numerals import number_word
 from datassay.data.tables.preparation import refuse
 from datassay.data.tables.read import Choices, ReadColumn
@@ -75,13 +76,14 @@ class Change:
 def original_table(
     path: Path, table: pa.Table, choices: Choices, give_back: Callable[[Path, Path, Change], None]
 ) -> Original:
-    """Return a table as it is stored, with ids and labels of the rows that have a label."""
+    """Return a table's labelled rows, and how to write them to a file with other labels."""
     # give_back: (path, path to write, what becomes of the rows) writes the data given back.
     all_targets: list[ReadColumn] = []
     target_names = choices.targets(table.column_names)
     if target_names:
         table, all_targets = read_targets(table, str(path), choices, target_names)
         choices = replace(choices, target=target_names[0], task="regression")
+    table = with_named_images(table, str(path), choices)
     table, choices = resolve_roles(table, str(path), choices)
     name = choices.target
     n_rows = table.num_rows
@@ -139,7 +141,7 @@ def original_table(
 
 
 def find_changed_column(table_before: pa.Table, table_after: pa.Table) -> str:
-    """Return the name of a column in which some row has another value; empty where none has.
+    """Return the name of a column with another value in some row; "" if none has.
 
     Without some rows a column may be read as another type. It is compared in that type, unless
     that is words, which may be written otherwise, or cannot hold its values.
@@ -165,7 +167,7 @@ def find_changed_column(table_before: pa.Table, table_after: pa.Table) -> str:
 
 
 def restore_type(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return targets in the type that holds them: float64 rounds whole ones beyond 2^53."""
+    """Return y with the stored values in their own type: float64 rounds integers above 2^53."""
     if stored.dtype.kind in "iuf" and y.dtype.kind == "f":
         return stored.reshape(y.shape)
     return y
@@ -174,7 +176,7 @@ def restore_type(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
 def ids_after(
     ids: Shaped[np.ndarray, " n"], keep: Bool[np.ndarray, " n"], *, is_numbered: bool
 ) -> np.ndarray:
-    """Return the ids that samples have when some are removed, [kept]."""
+    """Return the ids of the samples kept, [n_kept]; row numbers count anew."""
     # is_numbered: whether ids are positions, so that later samples move up.
     if is_numbered:
         return (ids - np.cumsum(~keep))[keep]
@@ -184,7 +186,7 @@ def ids_after(
 def find_donors(
     y: Shaped[np.ndarray, " n"], labels: Shaped[np.ndarray, " n"], class_names: tuple[str, ...]
 ) -> dict[int, int]:
-    """Map each relabelled sample to one of its new class, whose stored label is copied."""
+    """Return relabelled row → a row of its new class, whose stored label is copied."""
     # y and labels: before and after, class indices. With the stored text its quotes, number format
     # and type are copied.
     classes, positions = np.unique(y, return_index=True)
@@ -207,7 +209,7 @@ def rewrite_text(
     number: Callable[[bytes, float | str], bytes],
     change: Change,
 ) -> bytes:
-    """Return a text without some rows and with other words in some cells, else the same bytes."""
+    """Return the bytes of a text file with some rows removed and some labels replaced."""
     # rows: start and end of each, line ending included. cell: row → start and end of its label.
     # number: (the word that stands there, the new target) → the new word.
     words = {i: text[slice(*cell(j))] for i, j in change.donor.items()}
@@ -235,7 +237,7 @@ def hand_on(source: Path, target: Path, *, may_link: bool) -> None:
 
 
 def files_in(folder: Path) -> Iterator[str]:
-    """Yield the paths of all files in a folder, sorted, except hidden ones and our changelog."""
+    """Yield relative paths of all files in a folder, sorted, without hidden ones and changelog."""
     visited = set()  # a link can lead back to a folder above it
     for parent, folders, names in os.walk(folder, followlinks=True):
         visited.add(os.path.realpath(parent))
@@ -272,7 +274,7 @@ def write_out_range(table: pa.Table) -> pa.Table:
 
 
 def apply_change(table: pa.Table, change: Change) -> pa.Table:
-    """Return a table with the new labels of a change, and without the rows that go."""
+    """Return a table with the changed labels, without the removed rows."""
     position = change.index
     values = table[change.column]
     if change.donor:
@@ -308,7 +310,7 @@ class Changelog:
     files: dict[str, str]  # path in the folder → SHA-256, of the data given back
 
     def new_ids(self, ids: np.ndarray) -> list[str]:
-        """Return the ids, [n], that samples have now, as text; empty where they are removed."""
+        """Return the present ids, [n], as text; "" for samples that were removed."""
         new_id_of = {row["id"]: row["new_id"] for row in self.rows}
         if not self.is_numbered:
             return [new_id_of.get(str(name), str(name)) for name in ids.tolist()]
@@ -350,7 +352,7 @@ def format_spreadsheet(rows: Iterable[Iterable[object]]) -> str:
 
 
 def read_changelog(data: Path) -> Changelog | None:
-    """Return the changelog beside data, in its folder; None where there is none of ours."""
+    """Return the changelog that `apply` wrote beside the data; None if there is none."""
     path = (data if data.is_dir() else data.parent) / RECORD
     if not path.is_file():
         return None
@@ -371,7 +373,7 @@ def read_changelog(data: Path) -> Changelog | None:
 
 
 def given_back_file(folder: Path) -> Path | None:
-    """Return the one file of data beside our changelog; None where there is none, or several."""
+    """Return the only data file in a folder that `apply` wrote; None otherwise."""
     if not (folder / RECORD).is_file():
         return None
     inside = [p for p in folder.iterdir() if not p.name.startswith(".") and p.name not in FILES]

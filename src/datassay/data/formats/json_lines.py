@@ -3,12 +3,14 @@
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.json
 
 from datassay.data.back.original import Change, rewrite_text
 from datassay.data.format import TableFormat
+from datassay.data.memory.frames import plain_column
 from datassay.data.source import check_fits, parse_in_blocks
 from datassay.data.tables.numerals import numeral
 from datassay.errors import DataError
@@ -18,7 +20,7 @@ _DECODER = json.JSONDecoder()
 
 
 def _read(path: Path, ids: str | None) -> pa.Table:
-    """Return the table in a file; a key is a column, and what a line does not have is missing."""
+    """Return the table in a file of JSON lines: a column per key, null where it is absent."""
     size = path.stat().st_size
     check_fits(2.0 * size, f"the text in {path}")
 
@@ -26,11 +28,27 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         options = pyarrow.json.ReadOptions(block_size=block)
         return pyarrow.json.read_json(path, read_options=options)
 
-    return parse_in_blocks(parse, size)
+    try:
+        return parse_in_blocks(parse, size)
+    except pa.ArrowInvalid as error:  # strings among numbers, such as "?"
+        objects = _objects(path)
+        if "changed from" not in str(error) or not all(isinstance(o, dict) for o in objects):
+            raise
+    names = dict.fromkeys(name for record in objects for name in record)
+    columns = [plain_column([record.get(n) for record in objects], n) for n in names]
+    return pa.table(columns, names=list(names))
 
 
-def _give_back(path: Path, target: Path, change: Change) -> None:
-    """Write the lines with rows left out and labels replaced, else to the byte."""
+def _objects(path: Path) -> list[Any]:
+    """Return the value of each line; none where some line holds no JSON."""
+    try:
+        return [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+    except ValueError:
+        return []
+
+
+def _write(path: Path, target: Path, change: Change) -> None:
+    """Write the lines with rows removed and labels replaced, all other bytes unchanged."""
     lines = path.read_bytes().splitlines(keepends=True)
     ends = list(itertools.accumulate(map(len, lines)))
     rows = [(end - len(line), end) for line, end in zip(lines, ends, strict=True) if line.strip()]
@@ -45,7 +63,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         """Return where a row's value of the changed column starts and ends, in bytes."""
         start, end = rows[row]
         line = text[start:end].decode()
-        value_start, value_end = _span(line, change.column)
+        value_start, value_end = _find_value(line, change.column)
         cell_start = start + len(line[:value_start].encode())
         return cell_start, cell_start + len(line[value_start:value_end].encode())
 
@@ -57,8 +75,8 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     target.write_bytes(rewrite_text(text, rows, cell, number, change))
 
 
-def _span(line: str, key: str) -> tuple[int, int]:
-    """Return where the value of a key of a line's object starts and ends, in characters."""
+def _find_value(line: str, key: str) -> tuple[int, int]:
+    """Return start and end of a key's value in a line, in characters."""
     position = line.index("{") + 1
 
     def skip(index: int, characters: str) -> int:
@@ -75,5 +93,5 @@ def _span(line: str, key: str) -> tuple[int, int]:
 
 
 FORMAT = TableFormat(
-    name="JSON lines", suffixes=(".jsonl", ".ndjson"), read=_read, give_back=_give_back
+    name="JSON lines", suffixes=(".jsonl", ".ndjson"), read=_read, give_back=_write
 )

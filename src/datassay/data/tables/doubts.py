@@ -7,9 +7,9 @@ import numpy as np
 from datassay.data.source import Source
 from datassay.errors import DataError
 
-SKEWED = 1.0  # skewness from which the logarithm is offered, where it halves that
-# Of the quantiles, too: a few wrong targets, ten times as large, leave the others symmetric.
-SKEWED_QUANTILES = 0.15
+SKEWED = 0.6  # skewness from which the logarithm is offered, where it halves that
+# Of the others: a few wrong targets, ten times as large, say nothing of the skewness of the rest.
+OUTERMOST = 0.05  # share on either side
 
 
 def skew_warning(y: np.ndarray) -> tuple[str, ...]:
@@ -18,24 +18,25 @@ def skew_warning(y: np.ndarray) -> tuple[str, ...]:
 
     if y.ndim > 1 or y.min() < 0:
         return ()
-    skewness = float(skew(y))
+    low, high = np.quantile(y, [OUTERMOST, 1 - OUTERMOST])
+    if low == high:
+        return ()
+    middle = y[(low <= y) & (y <= high)]
+    skewness = float(skew(middle))
     if skewness <= SKEWED:
         return ()
-    low, median, high = np.quantile(y, [0.1, 0.5, 0.9])
-    if low + high - 2 * median < SKEWED_QUANTILES * (high - low):
-        return ()
-    log_skewness = abs(float(skew(_log(y, bool(y.min() == 0)))))
+    log_skewness = abs(float(skew(_take_log(middle, bool(y.min() == 0)))))
     if log_skewness > skewness / 2:
         return ()
     return (
-        f"The target is skewed (skewness {skewness:.1f}, of its logarithm {log_skewness:.1f}), so "
-        "its largest values decide most of the fit. Consider --log-target (in Python "
-        "log_target=True).",
+        f"The target is skewed (skewness of its middle 90 % {skewness:.1f}, of their logarithms "
+        f"{log_skewness:.1f}), so its largest values decide most of the fit. Consider "
+        "--log-target (in Python log_target=True).",
     )
 
 
 def with_log_target(source: Source) -> Source:
-    """Return a source with ln y as its target, or ln(1 + y) where some are 0."""
+    """Return a source with ln y as target, or ln(1 + y) if some targets are 0."""
     parts = [subset.y for subset in (source.train, source.val) if subset is not None]
     if any(y.dtype.kind not in "iuf" or y.min() < 0 for y in parts):
         raise DataError(
@@ -47,15 +48,15 @@ def with_log_target(source: Source) -> Source:
         words = "ln(1 + target)"
     fields = {"treatment": f"{words} is predicted", "note": words}
     columns = (replace(c, **fields) if c.read_as == "target" else c for c in source.columns)
-    train = replace(source.train, y=_log(source.train.y, has_zero))
+    train = replace(source.train, y=_take_log(source.train.y, has_zero))
     val = source.val
     if val is not None:
-        val = replace(val, y=_log(val.y, has_zero))
+        val = replace(val, y=_take_log(val.y, has_zero))
     return replace(source, train=train, val=val, columns=tuple(columns))
 
 
-def _log(y: np.ndarray, has_zero: bool) -> np.ndarray:
-    """Return ln y, or ln(1 + y) where some targets are 0, here or in another part."""
+def _take_log(y: np.ndarray, has_zero: bool) -> np.ndarray:
+    """Return ln y, or ln(1 + y) if some targets are 0 in any part."""
     y = y.astype(np.float64)
     if has_zero:
         return np.log1p(y)

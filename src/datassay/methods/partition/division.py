@@ -59,6 +59,7 @@ MAX_SOURCES = 12
 SURE = 0.9
 # Colours that stay apart for colour-blind readers.
 BLOCK_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
+N_WEIGHTS = 6  # inputs whose weights are told
 AS_GIVEN = ("max_blocks", "ridge", "damping", "gate", "seed", "restarts")
 
 
@@ -83,16 +84,15 @@ class PartitionFindings(SampleFindings):
     @property
     def block_names(self) -> list[str]:
         """The blocks as page and table call them, counted from 0: "block 0, mean size 3.00"."""
-        name, _, means = _telling_input(self)
+        means = _telling_input(self)[-1]
         names = [f"block {k}" for k in range(self.partition.n_blocks)]
         if len(means) != len(names):  # a block is empty, or no input tells them apart
             return names
-        name = f"mean {shortened(name, 16)}"
-        return [f"{b}, {name} {m}" for b, m in zip(names, means, strict=True)]
+        return [f"{name}, {mean}" for name, mean in zip(names, means, strict=True)]
 
 
 def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
-    """Return names of the sources, and [K, sources] samples of each; no names if unknown."""
+    """Return source names, and the number of samples of each source in each block, [K, s]."""
     source = findings.samples.source
     partition = findings.partition
     if source is None:
@@ -150,11 +150,12 @@ def page(findings: PartitionFindings) -> Page:
     partition = findings.partition
     names = findings.block_names
     telling, values, _ = _telling_input(findings)
-    draw = partial(_input_figure, values, telling)
+    draw = partial(_plot_input, values, telling)
     blocks = {
-        "table": _block_table(findings),
+        "table": _tabulate_blocks(findings),
+        "rules": _rule_table(findings),
         "map": lambda: draw(partition.block, names),
-        "targets": _target_figure(findings),
+        "targets": _plot_targets(findings),
         "figures": _figures(findings),
         "gallery": gallery(findings),
     }
@@ -167,8 +168,9 @@ def page(findings: PartitionFindings) -> Page:
     numbers = {
         "tried": max(partition.held_out, default=1),
         "named": float(partition.responsibility[:, partition.sizes.argmax()].mean()),
-        "lead": _lead_text(findings),
+        "lead": _format_lead(findings),
         "telling": telling,
+        "raised": samples.class_names[-1] if samples.is_classification else "",
         "folder": named_folder(findings.facts, "blocks"),
         "is_scored": math.isfinite(findings.router["routed"]),
         "unsure": float(np.mean(findings.own_responsibility < SURE)),
@@ -180,7 +182,7 @@ def page(findings: PartitionFindings) -> Page:
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
 
-def _lead_text(findings: PartitionFindings) -> str:
+def _format_lead(findings: PartitionFindings) -> str:
     """Return the lead of a model per block: "20.8 points (95 % interval 13.1 to 28.6)"."""
     low, high = (findings.router[name] for name in ("ahead_low", "ahead_high"))
     text, low_text, high_text = gain_numbers((low + high) / 2, low, high, findings.metric)
@@ -188,7 +190,7 @@ def _lead_text(findings: PartitionFindings) -> str:
     return f"{text}{unit} (95 % interval {low_text} to {high_text})"
 
 
-def _block_table(findings: PartitionFindings) -> Table:
+def _tabulate_blocks(findings: PartitionFindings) -> Table:
     """Return a table with a row per block, then all samples under one model."""
     partition = findings.partition
     n = len(findings.samples)
@@ -208,6 +210,25 @@ def _block_table(findings: PartitionFindings) -> Table:
     rows.append(["together", f"{n:,}", "100 %", variance, *["–"] * (1 + bool(names))])
     columns = ("block", "samples", "share", "V", "mean responsibility", "largest source")
     return table("Blocks", columns[: 5 + bool(names)], rows, in_terminal=True)
+
+
+def _rule_table(findings: PartitionFindings) -> Table | None:
+    """Return the largest weights of each block's model; None of several outputs or no columns."""
+    samples = findings.samples
+    coef = findings.model.coef  # [K, k, d]
+    n_outputs = coef.shape[1] - samples.is_classification
+    if n_outputs != 1 or samples.kind != "row" or len(samples.feature_names) != coef.shape[2]:
+        return None
+    weights = coef[:, -1]
+    if samples.is_classification:
+        weights = coef[:, 1] - coef[:, 0]  # of two classes the log odds of the second
+    names = [findings.block_names[k] for k in findings.model.block]
+    columns = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:N_WEIGHTS].tolist()
+    rows = [
+        (samples.feature_names[j], *(f"{w:+.2f}".replace("-", "−") for w in weights[:, j]))
+        for j in columns
+    ]
+    return table("Weights of the inputs in each block", ("", *names), rows, wraps=False)
 
 
 def _figures(findings: PartitionFindings) -> Pair:
@@ -243,7 +264,7 @@ def _figures(findings: PartitionFindings) -> Pair:
 
 
 def gallery(findings: PartitionFindings) -> Gallery:
-    """Return the twelve surest samples of each block; among equals earlier ones first."""
+    """Return cards of the 12 samples most surely in each block."""
     block = findings.partition.block
     responsibility = findings.own_responsibility
     names = findings.block_names
@@ -271,7 +292,7 @@ def gallery(findings: PartitionFindings) -> Gallery:
 
 
 def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[str]]:
-    """Return the column whose means differ most between blocks, its values, and those means.
+    """Return the column whose means differ most between blocks, its values, and means in words.
 
     Nothing where the inputs tell no blocks apart, or are no named columns.
     """
@@ -283,22 +304,36 @@ def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[s
         return "", np.array([]), []
     j = int(np.ptp([x[inside].mean(axis=0) for inside in blocks], axis=0).argmax())
     values = np.asarray(samples.x, np.float64).reshape(x.shape)[:, j]
-    means = [number(float(values[inside].mean())).replace("-", "−") for inside in blocks]
-    return samples.feature_names[j], values, means
+    column = samples.feature_names[j]
+    name = shortened(column, 16)
+    means = [float(values[inside].mean()) for inside in blocks]
+    if _is_indicator(values):
+        return column, values, [f"{name} in {share(mean)}" for mean in means]
+    return column, values, [f"mean {name} {number(m).replace('-', '−')}" for m in means]
 
 
-def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
-    """Plot how many samples of each group have which values of one input."""
+def _is_indicator(values: np.ndarray) -> bool:
+    """Return whether values only say of each sample whether something is so."""
+    return bool(np.isin(values, (0, 1)).all())
+
+
+def _plot_input(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
+    """Return a histogram of one input's values, split by group."""
     figure = chart(plotly_text(title), "samples", showlegend=True, height=420)
     styles = zip(names, cycle(BLOCK_COLOURS), strict=False)
     groups = [(name, group == g, colour) for g, (name, colour) in enumerate(styles)]
+    if _is_indicator(values):
+        stack_counts(figure, values, groups, np.linspace(-0.5, 1.5, 3), "%{y:,}")
+        figure.update_xaxes(tickvals=[0, 1], ticktext=["no", "yes"])
+        figure.update_layout(bargap=0.6, height=300)
+        return figure
     edges = np.linspace(values.min(), values.max(), 31)
     stack_counts(figure, values, groups, edges, "about %{x:.3g}: %{y:,}")
     return figure
 
 
-def _target_figure(findings: PartitionFindings) -> "Figure":
-    """Plot shares of classes in each block, the rarest merged; or boxes of the first target."""
+def _plot_targets(findings: PartitionFindings) -> "Figure":
+    """Return a chart of each block's class shares, or of its first target's values."""
     samples = findings.samples
     partition = findings.partition
     names = findings.block_names

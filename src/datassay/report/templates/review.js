@@ -309,11 +309,8 @@
     part("learned").hidden = isFinished || !found.sentence;
     part("learned").classList.toggle("enough", found.enough);
     root.querySelector("[data-act=finish]").classList.toggle("go", found.enough);
-    const soFar = document.getElementById("so-far");
-    if (soFar && found.sentence) {
-      soFar.textContent = found.sentence;
-      soFar.hidden = false;
-    }
+    const verdict = document.querySelector("h1.finding"); // the run's estimate is superseded
+    if (verdict && found.outcome) verdict.textContent = found.outcome;
     if (found.learned > learned) reorder(found);
     root.dataset.taught = decisions.size;
   }

@@ -75,7 +75,12 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
     part("stage-name").textContent = `${found.stage} · ${Math.round(found.seconds)} s`;
     if (isRunning) setTimeout(look, AGAIN);
     else if (found.state === "failed") fail(found.message);
-    else if (found.state === "done") part("gain").replaceChildren(...gain(found.result));
+    else if (found.state === "done") {
+      part("gain").replaceChildren(...gain(found.result));
+      root.querySelector("[data-act=carry]").classList.remove("go"); // is done
+      const verdict = document.querySelector("h1.finding");
+      if (verdict) verdict.textContent = found.result.verdict;
+    }
     root.dataset.finish = found.state;
   }
 
@@ -83,7 +88,7 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
     part("gain").replaceChildren(make("p", "bad", message));
   }
 
-  function gain({ verdict, rows, clean, page }) {
+  function gain({ rows, clean, page }) {
     const table = make("table", "groups"), head = table.createTHead().insertRow();
     for (const name of ["what", "before", "now", "change", "95 % interval"]) {
       const cell = make("th", "", name);
@@ -97,7 +102,7 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
       line.append(first, ...cells.map((cell) => make("td", "", cell)));
     }
     const where = make("p", "note", `Corrected data: ${clean}. Their page: ${page}.`);
-    return [make("h4", "", verdict), table, where];
+    return [table, where];
   }
 
   const acts = {

@@ -54,7 +54,7 @@ class Earlier:
 
 
 def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
-    """Read the run before a review again: what was changed since, and its samples."""
+    """Return the run before a review: its samples, and the changes made to them since."""
     run = finished_run(folder)
     log = read_changelog(Path(data).expanduser())
     if log is None:
@@ -76,7 +76,7 @@ def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
 
 
 def inputs_like(earlier: Earlier, typed: DataInputs) -> DataInputs:
-    """Return how to read the samples: as the earlier run did, unless options say otherwise."""
+    """Return the inputs of the earlier run, replaced by those that are typed now."""
     inputs = earlier.run.inputs
     assert inputs is not None
     inherited = {
@@ -95,7 +95,7 @@ def before_after(
     settings: RunSettings,
     progress: Progress,
 ) -> BeforeAfter:
-    """Return what a review gained: numbers before and after, and the gain on held-out samples."""
+    """Return labels corrected and samples removed since, and the gain on held-out samples."""
     labels = _map_labels(train, val)
     run = earlier.run
     log = earlier.log
@@ -127,7 +127,7 @@ def before_after(
     model_name = (run.summary.get("actions") or {}).get("model")
     if settings.is_open and model_name in TABLE_MODELS:
         settings = replace(settings, table_model=model_name)
-    trials = _trials(before, held_out, settings)
+    trials = _split(before, held_out, settings)
     gain = None
     why = LEFT_OUT
     if trials:
@@ -153,13 +153,13 @@ def before_after(
         expected_wrong=(wrong_share, float(issues.probability.sum()) / len(train)),
         gain=gain,
         why_none=text_if(gain is None, why),
-        other_model=_other_model(run, settings),
+        other_model=_find_other_model(run, settings),
         cleared=_count_cleared(run, before, log, train.ids[issues.is_issue]),
     )
 
 
 def _count_cleared(run: FinishedRun, before: Corrected, log: Changelog, suspects: Any) -> int:
-    """Count the labels that the run before suspected, that stayed, and are not suspected now."""
+    """Count labels suspected before, unchanged since, and not suspected now."""
     was_suspect = dict(
         zip(run.scores["id"].to_pylist(), run.scores["is_issue"].to_pylist(), strict=True)
     )
@@ -173,8 +173,8 @@ def _count_cleared(run: FinishedRun, before: Corrected, log: Changelog, suspects
     )
 
 
-def _other_model(run: FinishedRun, settings: RunSettings) -> str:
-    """Return the model of the earlier run where this run takes another; else ""."""
+def _find_other_model(run: FinishedRun, settings: RunSettings) -> str:
+    """Return the earlier run's model if it differs from the one of these settings, else ""."""
     facts = run.summary.get("facts", {})
     fact = facts.get("Your model", "")
     model = facts.get("Model", "")
@@ -189,7 +189,7 @@ def _other_model(run: FinishedRun, settings: RunSettings) -> str:
 
 
 def _map_labels(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
-    """Map ids to labels as words, or to targets; without a val part that has row numbers only."""
+    """Return id → class name or target, of train, and of val if its ids are real ones."""
     sets = [train]
     if val is not None and (val.split_off or val.ids.dtype.kind in "UO"):
         sets.append(val)
@@ -203,7 +203,7 @@ def _map_labels(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
 def _relabel(
     samples: SampleSet, log: Changelog, labels: Mapping[str, Any], suspects: Collection[str]
 ) -> Corrected:
-    """Return samples of the earlier run with the labels that they have now."""
+    """Return the earlier samples with today's labels: which are kept, new, were suspect."""
     index = {name: i for i, name in enumerate(samples.class_names)}
     y = samples.y.copy()
     keep = np.zeros(len(samples), dtype=bool)
@@ -226,8 +226,8 @@ def _relabel(
     return Corrected(samples, y, keep, is_suspect)
 
 
-def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
-    """Return one trial on the held-out part; without one a trial for each fifth of the samples."""
+def _split(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
+    """Return splits on which old and new labels are compared: the held-out part, or fifths."""
     samples = before.samples
     settings = with_width(settings)
     model = starting_network(samples, settings)
