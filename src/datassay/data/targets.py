@@ -119,8 +119,8 @@ def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) 
         return ()
     if are_several_labels(y):
         return (
-            f"y holds {y.shape[1]} labels per sample, each 0 or 1: label_issues scores each; "
-            "networks fit them as numbers, by squared error, where loss='bce' is not asked for.",
+            f"Each of the {y.shape[1]} targets is 0 or 1: their labels are judged one by one, and "
+            "networks fit them as numbers, by squared error.",
         )
     if y.dtype.kind in "iu":
         return (

@@ -61,13 +61,13 @@ class Remaining:
         """What the review found, and how much is left, in words."""
         n = len(self.probability)
         n_open = len(self.order)
-        text = f"You reviewed {n - n_open:,} of {n:,} labels and found {self.errors_found:,} wrong."
+        text = f"{n - n_open:,} of {n:,} labels reviewed, {self.errors_found:,} of them wrong"
         if not n_open:
-            return text
+            return f"{text}."
         low, high = (f"{int(end):,}" for end in self.interval)
         ends = low if low == high else f"{low} to {high}"
-        interval = f"{100 * LEVEL:.0f} % interval; it replaces the run's"
-        return f"{text} Of the other {n_open:,}, {ends} are wrong too ({interval})."
+        interval = f"{100 * LEVEL:.0f} % interval"
+        return f"{text}; of the other {n_open:,}, {ends} are wrong too ({interval})."
 
     @property
     def sentence(self) -> str:

@@ -42,7 +42,7 @@ class Labels:
     n_tried: int  # likelier wrong than right: what correcting and removing were measured on
     low: int
     high: int
-    noun: str = "label"  # or "target"
+    noun: str = "label"  # or "target", or "label set" of several labels a sample
     is_predicted: bool = True  # by the inputs, better than by the shares of the classes
     leaks: tuple[str, ...] = ()  # columns that tell the label, and so agree with wrong ones
     n_slips: int = 0  # probably wrong by a factor, as of a unit
@@ -89,7 +89,7 @@ class Labels:
             text = f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong"
             text += text_if(self.n_slips, f", {self.n_slips:,} by a factor of {self.factor}")
             return text + text_if(self.low != self.high, f" ({self.expected} in all)")
-        if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
+        if self.noun != "target" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be wrong"
             return f"No {self.noun} is {ABOVE_RULE} likely wrong, but {maximum}"
         hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
@@ -115,7 +115,11 @@ def label_verdict(findings: Findings) -> Labels:
     """Count the suspected labels, and bound how many are wrong."""
     issues = findings.issues
     samples = findings.samples
-    is_label = samples.is_classification or findings.has_several_labels
+    noun = "target"
+    if samples.is_classification:
+        noun = "label"
+    elif findings.has_several_labels:
+        noun = "label set"
     low, high = issues.share_wrong
     n = len(samples)
     n_flagged = int(issues.is_issue.sum())
@@ -127,7 +131,7 @@ def label_verdict(findings: Findings) -> Labels:
         n_tried=int(issues.to_try.sum()),
         low=min(int(low * n), n_flagged),
         high=max(round(high * n), n_flagged),
-        noun="label" if is_label else "target",
+        noun=noun,
         is_predicted=issues.is_predicted,
         leaks=tuple(leaking_columns(samples)),
         n_slips=len(factors),

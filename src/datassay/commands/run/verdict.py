@@ -27,6 +27,7 @@ from datassay.commands.run.labels import (
     suspected_classes,
     to_check,
 )
+from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.optional import inflect, text_if
@@ -41,6 +42,9 @@ SMALL_CLASS = 10  # samples
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
+BUDGET_OVER = (
+    "What actions gain was not measured: the budget was over before. A larger one measures it."
+)
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
@@ -76,11 +80,16 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
     if findings.before is not None and not labels.n_flagged:  # the review has ended
         commands = []
-    why = findings.pending or (TOO_FEW if labels.n < FEWEST_COMPARED else NOT_COMPARED)
+    why = findings.pending or NOT_COMPARED
+    if labels.n < FEWEST_COMPARED and not findings.pending:
+        why = TOO_FEW
+    elif BUDGET in findings.facts and not findings.pending:
+        why = BUDGET_OVER
     if not labels.is_predicted:
         why = UNPREDICTED
     note = text_if(is_unmeasured, why)
-    if note == NOT_COMPARED:
+    has_budget = "--budget" in findings.facts.get("Command", "")
+    if note == NOT_COMPARED or (note == BUDGET_OVER and has_budget):
         commands += [typed.line("run", out="report")]
     if labels.leaks:  # until they are dropped, all else says little
         commands = [card.command for card in cards[:1]]

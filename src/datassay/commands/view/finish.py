@@ -52,6 +52,7 @@ class Finish:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._is_stopped = False
+        self._n_decided = 0  # when it was started
 
     @property
     def has_file(self) -> bool:
@@ -90,7 +91,7 @@ class Finish:
             require(len(self.session), 400, "Nothing was decided yet.")
             require(self.has_file, 400, "Labels flipped by --noise stand in no file to correct.")
             self._state = _State(RUNNING, "Writing the corrected data")
-        self.session.finish()
+        self._n_decided = self.session.finish()
         threading.Thread(target=self._run, args=(majority,), daemon=True).start()
         return self.state()
 
@@ -114,8 +115,12 @@ class Finish:
                 return self._set(state=FAILED, message=output[-LONGEST:])
         try:
             summary = json.loads((self.after / SUMMARY).read_text(encoding="utf-8"))
+            card = summary["advice"][0]
             result = {
+                "decided": self._n_decided,
                 "verdict": summary["verdict"],
+                "headline": card["headline"],
+                "sentence": card["sentence"],
                 "rows": _rows(summary["before"]),
                 "clean": _make_relative(self.clean),
                 "page": _make_relative(self.after / "index.html"),
@@ -164,6 +169,8 @@ def _rows(comparison: dict[str, Any]) -> list[list[str]]:
         rows.append([gain["metric"], *scores, change, f"{low} to {high}"])
     for name, key in (("training samples", "n"), ("suspected labels", "suspects")):
         n, n_now = comparison[key]
+        if key == "n" and n == n_now:
+            continue
         rows.append([name, f"{n:,}", f"{n_now:,}", f"{n_now - n:+,}".replace("-", "−"), ""])
     return rows
 

@@ -23,6 +23,7 @@ from datassay.act.review.decisions import (
     journal_line,
     label_word,
     read_decisions,
+    read_set,
 )
 from datassay.act.review.judged import Judged
 from datassay.act.review.remaining import BATCH, Remaining, probe, remaining
@@ -265,6 +266,10 @@ class Session:
         require(self.reviewed.relabels, 400, "These samples cannot be given another label here.")
         if names:
             require(label in names, 400, "A new label must be a class of the data.")
+            return str(label)
+        if self.reviewed.relabels == "set":
+            is_set = read_set(self.reviewed.samples.target_names, str(label)) is not None
+            require(is_set, 400, "New labels must be targets of the data, joined by ' + '.")
             return str(label)
         try:
             return label_word((), number_of(label))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Shaped
 
 from datassay.data.memory.frames import described_range
+from datassay.data.samples import are_several_labels
 from datassay.data.source import reading
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.numerals import number_word
@@ -51,6 +53,8 @@ class Original:
     # keep [n] → the stored columns but for the targets, of the rows that stay; None: samples are
     # files.
     other_columns: Callable[[Bool[np.ndarray, " n"]], pa.Table] | None = None
+    # of several targets, each 0 or 1, which `write` can change; empty: there are none
+    target_names: tuple[str, ...] = ()
 
 
 @result
@@ -114,11 +118,34 @@ def original_table(
         stays[rows[~keep]] = False
         return stays
 
+    def write_several(
+        folder: Path, keep: np.ndarray, labels: np.ndarray, stays: np.ndarray
+    ) -> None:
+        """Write one changed target after the other; rows go with the last."""
+        changed = np.flatnonzero(((labels != y) & keep[:, None]).any(0)).tolist() or [0]
+        with TemporaryDirectory() as between:
+            source = path
+            for step, j in enumerate(changed):
+                new = np.where(keep, labels[:, j], y[:, j])
+                by_position = find_donors(y[:, j], new, ("0", "1"))
+                donors = {int(rows[i]): int(rows[k]) for i, k in by_position.items()}
+                column_index = table.column_names.index(target_names[j])
+                is_last = step == len(changed) - 1
+                goal = folder if is_last else Path(between, str(step))
+                goal.mkdir(exist_ok=True)
+                kept_rows = stays if is_last else np.ones(n_rows, dtype=bool)
+                change = Change(target_names[j], column_index, kept_rows, donors, {})
+                give_back(source, goal / file, change)
+                source = goal / file
+
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Write the table with its new labels; return the ids of the rows that stay."""
         # Labels of rows that go are not written.
         stays = staying_rows(keep)
-        labels = y if y.ndim > 1 else np.where(keep, labels, y)  # several targets stay as they are
+        if y.ndim > 1:
+            write_several(folder, keep, labels, stays)
+            return ids_after(ids, keep, is_numbered=is_numbered)
+        labels = np.where(keep, labels, y)
         donors: dict[int, int] = {}
         targets: dict[int, float | str] = {}
         if classes:
@@ -135,6 +162,7 @@ def original_table(
     return Original(
         ids, y, classes, is_numbered, file, write,
         other_columns=lambda keep: inputs if keep.all() else inputs.filter(staying_rows(keep)),
+        target_names=target_names if are_several_labels(y) else (),
     )  # fmt: skip
 
 
