@@ -20,10 +20,10 @@ from datassay.commands.run.findings import PENDING
 from datassay.commands.run.labels import Labels
 from datassay.commands.run.page import page
 from datassay.commands.run.steps.acts import NEARLY, _add_review, _scale_to_all
+from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
-from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.verdict import BUDGET_OVER, clause, verdict
 from datassay.data.back.origin import Origin
 from datassay.data.samples import Column, SampleSet

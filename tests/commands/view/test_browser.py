@@ -415,7 +415,7 @@ def test_a_review_by_keys_changes_nothing_unasked_and_ends_with_the_gain(browser
         top = browser.execute_script(f"return {TOP}")
         link = browser.execute_script("return document.querySelector('.start .button').href")
         assert top.split(".")[0] in gain and top != outcome
-        with urlopen(link) as answer:  # noqa: S310
+        with urlopen(link) as answer:
             assert answer.status == 200 and b'data-mode="page"' in answer.read()
         assert severe(browser) == []
     assert (tmp_path / "run-after" / "index.html").exists()

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from datassay.act.review import remaining as remaining_module
 from datassay.act.review.decisions import read_decisions
 from datassay.act.review.remaining import BATCH, remaining
 from datassay.commands.view import session as session_module
@@ -215,7 +216,7 @@ def test_what_nobody_looked_at_teaches_nothing_and_what_is_decided_stays_as_it_w
         seen.append((dict(known), list(passed)))
         return remaining(judged, known, passed)
 
-    monkeypatch.setattr(session_module, "remaining", note)
+    monkeypatch.setattr(remaining_module, "remaining", note)
     before = session.samples()
     at_once, alone = list(range(10)), list(range(10, BATCH + 10))
     decide(session, *at_once)
@@ -297,9 +298,9 @@ def test_several_labels_are_kept_or_removed_but_not_renamed(tmp_path):
 
 def test_labels_of_several_targets_are_taken_and_applied_as_suggested(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    several = np.load(blobs(tmp_path, 90, "several"))
-    rows = [",".join([*(f"{v:.3f}" for v in x), *("no yes".split()[k] if k > 1 else str(k) for k in y)])
-            for x, y in zip(several["x"], several["y"], strict=True)]  # fmt: skip
+    with np.load(blobs(tmp_path, 90, "several")) as several:
+        pairs = list(zip(several["x"], several["y"], strict=True))
+    rows = [",".join([*(f"{v:.3f}" for v in x), *map(str, y)]) for x, y in pairs]
     (tmp_path / "pumps.csv").write_text("\n".join(["a,b,c,d,seal,oil leak", *rows]))
     session = session_of(scored(tmp_path / "run", "pumps.csv", target="seal,oil leak"))
     listed = session.samples()

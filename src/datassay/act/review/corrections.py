@@ -134,8 +134,8 @@ def _check_set(decision: Decision, data_labels: str) -> None:
     """Raise if the labels that were reviewed are not those that the data have."""
     if decision.given != data_labels:
         raise DataError(
-            f"the labels of {decision.id} must be those reviewed, {decision.given!r}; the data have "
-            f"{data_labels!r}. Name the data that were reviewed."
+            f"the labels of {decision.id} must be those reviewed, {decision.given!r}; the data "
+            f"have {data_labels!r}. Name the data that were reviewed."
         )
 
 

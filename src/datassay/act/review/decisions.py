@@ -122,7 +122,7 @@ def label_word(class_names: tuple[str, ...], label: Any) -> str:
 
 
 def set_word(names: Sequence[str], values: Any) -> str:
-    """Format several labels, each 0 or 1, as decisions store them: the names of those that are 1."""
+    """Format several labels, each 0 or 1, as decisions store them: names of those that are 1."""
     pairs = zip(names, np.asarray(values).tolist(), strict=True)
     return JOINED.join(name for name, value in pairs if value == 1) or NONE
 

@@ -14,7 +14,7 @@ from datassay.report.page import Page, Row, Table
 from datassay.report.plots import chart, label_cells, level, marks
 from datassay.report.result_plots import figure_of
 from datassay.report.style import BLUE, SKY, VERMILION, plotly_text
-from datassay.report.tables import column, standard_json
+from datassay.report.tables import column, gain_cells, standard_json
 from datassay.report.wording import count, share
 from datassay.score.compare.consensus import mean_pair
 from datassay.score.compare.stability import Stability
@@ -42,6 +42,7 @@ def page(findings: ConsensusFindings) -> Page:
         "runs": _runs(f),
         "votes": lambda: _votes(f),
         "gain": lambda: figure_of(f.runs[-1].gain),
+        "levels": lambda: _levels(f),
         "apart": lambda: scatter_figure(f) if len(f.runs) == 2 else None,
         "suspects": lambda: _sample_table("Suspects", f, suspects[:N_SUSPECTS], suggested),
         "changed": _sample_table("Changed most", f, changed, {"apart": shares}),
@@ -126,6 +127,21 @@ def _runs(findings: ConsensusFindings) -> Table:
         for r in findings.runs
     )  # fmt: skip
     return Table("Runs", ("run", "samples", "suspects", *(name.lower() for name in unlike)), rows)
+
+
+def _levels(findings: ConsensusFindings) -> Table:
+    """Return a table of the score before and after what changed, and of the suspected labels."""
+    gain = findings.runs[-1].gain
+    assert gain is not None
+    row = gain.rows[0]
+    first, last = findings.runs[0].n_suspects, findings.runs[-1].n_suspects
+    suspects = (f"{first:,}", f"{last:,}", f"{last - first:+,}".replace("-", "−"), "")
+    rows = (
+        Row(gain.metric, (f"{row.n:,}", *gain_cells(row, gain.metric))),
+        Row("suspected labels", ("", *suspects)),
+    )
+    columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
+    return Table("Before and after", columns, rows)
 
 
 def _votes(findings: ConsensusFindings) -> Table:

@@ -196,9 +196,11 @@ def run(
     check = check_of(model, context)
     before = None
     if earlier is not None:
-        before = before_after(earlier, train, val, issues, user, progress)
+        before, issues = before_after(earlier, train, val, issues, user, progress)
     return replace(
         findings,
+        issues=issues,
+        judged=judged(lin, issues),
         attribution=attribution,
         query_outputs=query_outputs,
         check=check,

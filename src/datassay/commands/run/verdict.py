@@ -352,8 +352,6 @@ def _label_card(
         text += [f"Of {n:,} of them an input looks wrong rather than the target, which stays as it "
                  f"is, such as of {samples.ids[i]}: {words}."]  # fmt: skip
     before = findings.before
-    if before is not None and before.confirmed:
-        text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
     headline = f"Review {labels.named}"
     headline += text_if(before is not None and not labels.n_flagged, " (optional)")

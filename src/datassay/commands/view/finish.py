@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from datassay.act.review.gain import GainRow
 from datassay.act.review.reviewers import files_in
 from datassay.commands.finished import SUMMARY
 from datassay.commands.frame import split_words
 from datassay.commands.view.session import Session, require
-from datassay.optional import text_if
-from datassay.report.wording import gain_numbers, in_points
+from datassay.report.tables import gain_cells
 
 IDLE, RUNNING, DONE, FAILED = "idle", "running", "done", "failed"
 LONGEST = 2000  # characters of a message that a page shows
@@ -160,13 +160,7 @@ def _rows(comparison: dict[str, Any]) -> list[list[str]]:
     gain = comparison["gain"]
     rows = []
     for row in [] if gain is None else gain["rows"][:1]:
-        is_share = in_points(gain["metric"])
-        numbers = row["after"] - row["before"], row["low"], row["high"]
-        change, low, high = gain_numbers(*numbers, gain["metric"])
-        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}"
-                  for v in (row["before"], row["after"]))  # fmt: skip
-        change += text_if(is_share, " points")
-        rows.append([gain["metric"], *scores, change, f"{low} to {high}"])
+        rows.append([gain["metric"], *gain_cells(GainRow(**row), gain["metric"])])
     for name, key in (("training samples", "n"), ("suspected labels", "suspects")):
         n, n_now = comparison[key]
         if key == "n" and n == n_now:

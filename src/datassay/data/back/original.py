@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Int, Shaped
 
 from datassay.data.memory.frames import described_range
 from datassay.data.samples import are_several_labels
@@ -118,32 +118,16 @@ def original_table(
         stays[rows[~keep]] = False
         return stays
 
-    def write_several(
-        folder: Path, keep: np.ndarray, labels: np.ndarray, stays: np.ndarray
-    ) -> None:
-        """Write one changed target after the other; rows go with the last."""
-        changed = np.flatnonzero(((labels != y) & keep[:, None]).any(0)).tolist() or [0]
-        with TemporaryDirectory() as between:
-            source = path
-            for step, j in enumerate(changed):
-                new = np.where(keep, labels[:, j], y[:, j])
-                by_position = find_donors(y[:, j], new, ("0", "1"))
-                donors = {int(rows[i]): int(rows[k]) for i, k in by_position.items()}
-                column_index = table.column_names.index(target_names[j])
-                is_last = step == len(changed) - 1
-                goal = folder if is_last else Path(between, str(step))
-                goal.mkdir(exist_ok=True)
-                kept_rows = stays if is_last else np.ones(n_rows, dtype=bool)
-                change = Change(target_names[j], column_index, kept_rows, donors, {})
-                give_back(source, goal / file, change)
-                source = goal / file
-
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Write the table with its new labels; return the ids of the rows that stay."""
         # Labels of rows that go are not written.
         stays = staying_rows(keep)
         if y.ndim > 1:
-            write_several(folder, keep, labels, stays)
+            new_labels = np.where(keep[:, None], labels, y)
+            columns = [table.column_names.index(name) for name in target_names]
+            give_back_targets(
+                (path, folder, file), target_names, columns, rows, (y, new_labels), stays, give_back
+            )
             return ids_after(ids, keep, is_numbered=is_numbered)
         labels = np.where(keep, labels, y)
         donors: dict[int, int] = {}
@@ -207,6 +191,32 @@ def ids_after(
     if is_numbered:
         return (ids - np.cumsum(~keep))[keep]
     return ids[keep]
+
+
+def give_back_targets(
+    places: tuple[Path, Path, str],
+    names: Sequence[str],
+    columns: Sequence[int],
+    rows: Int[np.ndarray, " n"],
+    labels: tuple[np.ndarray, np.ndarray],
+    stays: Bool[np.ndarray, " rows"],
+    give_back: Callable[[Path, Path, Change], None],
+) -> None:
+    """Write a table with several new targets, one after the other; rows go with the last."""
+    # places: the table, the folder to fill, and its file in it; labels: [n, k] before and after.
+    source, folder, file = places
+    before, after = labels
+    changed = np.flatnonzero((after != before).any(0)).tolist() or [0]
+    with TemporaryDirectory() as between:
+        for j in changed:
+            by_position = find_donors(before[:, j], after[:, j], ("0", "1"))
+            donors = {int(rows[i]): int(rows[k]) for i, k in by_position.items()}
+            is_last = j == changed[-1]
+            goal = folder if is_last else Path(between, str(j))
+            goal.mkdir(exist_ok=True)
+            kept_rows = stays if is_last else np.ones_like(stays)
+            give_back(source, goal / file, Change(names[j], columns[j], kept_rows, donors, {}))
+            source = goal / file
 
 
 def find_donors(
