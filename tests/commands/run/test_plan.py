@@ -40,7 +40,7 @@ def test_digits():
         "leave one out": "1438 removals, 10 x 1 outputs",
         "attribution": "1438 x 359 effects, the 5 largest",
         "label issues": "1438 x 1438 kernel",
-        "groups and pairs": "each sample with its likest",
+        "groups and pairs": "each sample with the one most like it",
         "retrain": f"{Recipe().steps} updates of 64 samples",
         "compare actions": "held-out part",
     }

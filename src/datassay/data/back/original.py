@@ -8,13 +8,14 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Shaped
 
 from datassay.data.memory.frames import described_range
 from datassay.data.samples import are_several_labels
@@ -53,8 +54,14 @@ class Original:
     # keep [n] → the stored columns but for the targets, of the rows that stay; None: samples are
     # files.
     other_columns: Callable[[Bool[np.ndarray, " n"]], pa.Table] | None = None
-    # of several targets, each 0 or 1, which `write` can change; empty: there are none
-    target_names: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()  # names of several that `write` can change; empty: of one
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The names of several targets that are 0 or 1; empty of others."""
+        if are_several_labels(self.y):
+            return self.targets
+        return ()
 
 
 @result
@@ -122,13 +129,6 @@ def original_table(
         """Write the table with its new labels; return the ids of the rows that stay."""
         # Labels of rows that go are not written.
         stays = staying_rows(keep)
-        if y.ndim > 1:
-            new_labels = np.where(keep[:, None], labels, y)
-            columns = [table.column_names.index(name) for name in target_names]
-            give_back_targets(
-                (path, folder, file), target_names, columns, rows, (y, new_labels), stays, give_back
-            )
-            return ids_after(ids, keep, is_numbered=is_numbered)
         labels = np.where(keep, labels, y)
         donors: dict[int, int] = {}
         targets: dict[int, float | str] = {}
@@ -142,11 +142,15 @@ def original_table(
         give_back(path, folder / file, Change(name, index, stays, donors, targets))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
+    several = partial(
+        give_back_targets, (path, file), (target_names, table.column_names),
+        (ids, rows, y), staying_rows, give_back,
+    )  # fmt: skip
     inputs = table.drop_columns(target_names or [name])
     return Original(
-        ids, y, classes, is_numbered, file, write,
+        ids, y, classes, is_numbered, file, several if all_targets else write,
         other_columns=lambda keep: inputs if keep.all() else inputs.filter(staying_rows(keep)),
-        target_names=target_names if are_several_labels(y) else (),
+        targets=tuple(target_names),
     )  # fmt: skip
 
 
@@ -194,29 +198,36 @@ def ids_after(
 
 
 def give_back_targets(
-    places: tuple[Path, Path, str],
-    names: Sequence[str],
-    columns: Sequence[int],
-    rows: Int[np.ndarray, " n"],
-    labels: tuple[np.ndarray, np.ndarray],
-    stays: Bool[np.ndarray, " rows"],
+    source: tuple[Path, str],
+    names: tuple[Sequence[str], Sequence[str]],
+    samples: tuple[np.ndarray, np.ndarray, np.ndarray],
+    staying_rows: Callable[[np.ndarray], np.ndarray],
     give_back: Callable[[Path, Path, Change], None],
-) -> None:
-    """Write a table with several new targets, one after the other; rows go with the last."""
-    # places: the table, the folder to fill, and its file in it; labels: [n, k] before and after.
-    source, folder, file = places
-    before, after = labels
-    changed = np.flatnonzero((after != before).any(0)).tolist() or [0]
+    folder: Path,
+    keep: Bool[np.ndarray, " n"],
+    labels: Shaped[np.ndarray, "n k"],
+) -> np.ndarray:
+    """Write a table with new targets, one after the other; return the ids of those that stay."""
+    # source: the table and its name in the folder; names: of the targets, of all columns; samples:
+    # their ids, rows of the table and targets. Rows go with the last target.
+    path, file = source
+    targets, columns = names
+    ids, rows, y = samples
+    after = np.where(keep[:, None], labels, y)
+    changed = np.flatnonzero((after != y).any(0)).tolist() or [0]
+    stays = staying_rows(keep)
     with TemporaryDirectory() as between:
         for j in changed:
-            by_position = find_donors(before[:, j], after[:, j], ("0", "1"))
+            index = columns.index(targets[j])
+            by_position = find_donors(y[:, j], after[:, j], ("0", "1"))
             donors = {int(rows[i]): int(rows[k]) for i, k in by_position.items()}
             is_last = j == changed[-1]
             goal = folder if is_last else Path(between, str(j))
             goal.mkdir(exist_ok=True)
             kept_rows = stays if is_last else np.ones_like(stays)
-            give_back(source, goal / file, Change(names[j], columns[j], kept_rows, donors, {}))
-            source = goal / file
+            give_back(path, goal / file, Change(targets[j], index, kept_rows, donors, {}))
+            path = goal / file
+    return ids_after(ids, keep, is_numbered=ids is rows)
 
 
 def find_donors(
