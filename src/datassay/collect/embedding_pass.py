@@ -113,8 +113,8 @@ class EmbeddingPass:
 
     def _estimate_seconds(self) -> float:
         """Estimate how long all samples take, by all batches but the first, which is slow."""
-        (n_first, first), (n_last, last) = self.clocks[0], self.clocks[-1]
-        return (last - first) / (n_last - n_first) * self.total
+        (n_start, start), (n_end, end) = self.clocks[0], self.clocks[-1]
+        return (end - start) / (n_end - n_start) * self.total
 
     def _columns(self) -> dict[str, np.ndarray]:
         """Return each part's x to be: a text's columns of numbers, then room for its embedding."""

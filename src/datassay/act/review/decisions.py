@@ -129,8 +129,8 @@ def set_word(names: Sequence[str], values: Any) -> str:
 
 def read_set(names: Sequence[str], word: str) -> list[float] | None:
     """Return the labels, each 0 or 1, that a word of `set_word` names; None where it names none."""
-    chosen = set(word.split(JOINED))
-    values = [float(name in chosen) for name in names]
+    target_set = set(word.split(JOINED))
+    values = [float(name in target_set) for name in names]
     if set_word(names, values) == word:
         return values
     return None

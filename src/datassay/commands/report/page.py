@@ -134,8 +134,10 @@ def _levels(findings: ConsensusFindings) -> Table:
     gain = findings.runs[-1].gain
     assert gain is not None
     row = gain.rows[0]
-    first, last = findings.runs[0].n_suspects, findings.runs[-1].n_suspects
-    suspects = (f"{first:,}", f"{last:,}", f"{last - first:+,}".replace("-", "−"), "")
+    n_before = findings.runs[0].n_suspects
+    n_now = findings.runs[-1].n_suspects
+    change = f"{n_now - n_before:+,}".replace("-", "−")
+    suspects = (f"{n_before:,}", f"{n_now:,}", change, "")
     rows = (
         Row(gain.metric, (f"{row.n:,}", *gain_cells(row, gain.metric))),
         Row("suspected labels", ("", *suspects)),

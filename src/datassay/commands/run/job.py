@@ -177,9 +177,7 @@ def run(
     net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
     is_timed = user.budget is not None and not at_trained  # effects there need networks anyway
-    end = math.inf
-    if is_timed:
-        end = started + (user.budget or 0.0)
+    end = started + (user.budget or 0.0) if is_timed else math.inf
     timed = replace(context, progress=in_time(progress))
     with until(end):
         seconds_per_nominal = 1.0

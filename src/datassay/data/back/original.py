@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -142,13 +141,15 @@ def original_table(
         give_back(path, folder / file, Change(name, index, stays, donors, targets))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    several = partial(
+    from datassay.data.back.targets import give_back_targets  # which builds on this module
+
+    write_targets = partial(
         give_back_targets, (path, file), (target_names, table.column_names),
         (ids, rows, y), staying_rows, give_back,
     )  # fmt: skip
     inputs = table.drop_columns(target_names or [name])
     return Original(
-        ids, y, classes, is_numbered, file, several if all_targets else write,
+        ids, y, classes, is_numbered, file, write_targets if all_targets else write,
         other_columns=lambda keep: inputs if keep.all() else inputs.filter(staying_rows(keep)),
         targets=tuple(target_names),
     )  # fmt: skip
@@ -195,39 +196,6 @@ def ids_after(
     if is_numbered:
         return (ids - np.cumsum(~keep))[keep]
     return ids[keep]
-
-
-def give_back_targets(
-    source: tuple[Path, str],
-    names: tuple[Sequence[str], Sequence[str]],
-    samples: tuple[np.ndarray, np.ndarray, np.ndarray],
-    staying_rows: Callable[[np.ndarray], np.ndarray],
-    give_back: Callable[[Path, Path, Change], None],
-    folder: Path,
-    keep: Bool[np.ndarray, " n"],
-    labels: Shaped[np.ndarray, "n k"],
-) -> np.ndarray:
-    """Write a table with new targets, one after the other; return the ids of those that stay."""
-    # source: the table and its name in the folder; names: of the targets, of all columns; samples:
-    # their ids, rows of the table and targets. Rows go with the last target.
-    path, file = source
-    targets, columns = names
-    ids, rows, y = samples
-    after = np.where(keep[:, None], labels, y)
-    changed = np.flatnonzero((after != y).any(0)).tolist() or [0]
-    stays = staying_rows(keep)
-    with TemporaryDirectory() as between:
-        for j in changed:
-            index = columns.index(targets[j])
-            by_position = find_donors(y[:, j], after[:, j], ("0", "1"))
-            donors = {int(rows[i]): int(rows[k]) for i, k in by_position.items()}
-            is_last = j == changed[-1]
-            goal = folder if is_last else Path(between, str(j))
-            goal.mkdir(exist_ok=True)
-            kept_rows = stays if is_last else np.ones_like(stays)
-            give_back(path, goal / file, Change(targets[j], index, kept_rows, donors, {}))
-            path = goal / file
-    return ids_after(ids, keep, is_numbered=ids is rows)
 
 
 def find_donors(
