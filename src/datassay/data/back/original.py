@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Shaped
 
+from datassay.data.back.change import Change, find_donors, give_back_targets, ids_after
 from datassay.data.memory.frames import described_range
 from datassay.data.samples import are_several_labels
 from datassay.data.source import reading
@@ -61,25 +62,6 @@ class Original:
         if are_several_labels(self.y):
             return self.targets
         return ()
-
-
-@result
-class Change:
-    """What becomes of a table's rows.
-
-    Attributes:
-        column: name of the label's column.
-        index: of that column among all.
-        keep: [rows], which rows stay.
-        donor: row → another row, whose label it gets as it is written there.
-        number: row → the target it gets.
-    """
-
-    column: str
-    index: int
-    keep: Bool[np.ndarray, " rows"]
-    donor: dict[int, int]
-    number: dict[int, float | str]  # a string where the column has numbers in words of its own
 
 
 def original_table(
@@ -141,8 +123,6 @@ def original_table(
         give_back(path, folder / file, Change(name, index, stays, donors, targets))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    from datassay.data.back.targets import give_back_targets  # which builds on this module
-
     write_targets = partial(
         give_back_targets, (path, file), (target_names, table.column_names),
         (ids, rows, y), staying_rows, give_back,
@@ -186,35 +166,6 @@ def restore_type(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
     if stored.dtype.kind in "iuf" and y.dtype.kind == "f":
         return stored.reshape(y.shape)
     return y
-
-
-def ids_after(
-    ids: Shaped[np.ndarray, " n"], keep: Bool[np.ndarray, " n"], *, is_numbered: bool
-) -> np.ndarray:
-    """Return the ids that samples have when some are removed, [kept]."""
-    # is_numbered: whether ids are positions, so that later samples move up.
-    if is_numbered:
-        return (ids - np.cumsum(~keep))[keep]
-    return ids[keep]
-
-
-def find_donors(
-    y: Shaped[np.ndarray, " n"], labels: Shaped[np.ndarray, " n"], class_names: tuple[str, ...]
-) -> dict[int, int]:
-    """Map each relabelled sample to one of its new class, whose stored label is copied."""
-    # y and labels: before and after, class indices. With the stored text its quotes, number format
-    # and type are copied.
-    classes, positions = np.unique(y, return_index=True)
-    first_of_class = dict(zip(classes.tolist(), positions.tolist(), strict=True))
-    changed = np.flatnonzero(labels != y)
-    absent = {class_names[int(c)] for c in labels[changed] if int(c) not in first_of_class}
-    if absent:
-        raise DataError(
-            "a new label must be one that the data have; no sample has "
-            f"{', '.join(sorted(absent))}. Add one, so that it is known how that class is written "
-            "there."
-        )
-    return {int(i): first_of_class[int(labels[i])] for i in changed}
 
 
 def rewrite_text(
