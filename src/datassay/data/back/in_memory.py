@@ -35,7 +35,7 @@ def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]
         replace(choices, ids=ids),
         lambda _source, _target, change: changes.append(change),
     )
-    return replace(original, targets=()), changes
+    return original, changes
 
 
 def correct_frame(frame: Any, change: Change) -> Any:
