@@ -204,7 +204,7 @@ def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> P
     first_seconds, _ = time_call(lambda: batch.arrays(batch.chunks[0]))
     later_seconds, _ = time_call(lambda: batch.arrays(batch.chunks[0]))
     return PlanStep(
-        "collect", f"{form.summary}; {form.reason}; {form.chunk} samples a call",
+        "collect", f"{form.summary}; {form.chunk} samples a call",
         step_bytes(form)["collect"], {"float64": form.kernel_flops},
         pilot=first_seconds + n / len(pilot_samples) * later_seconds, counted=form.jacobian_flops,
     )  # fmt: skip

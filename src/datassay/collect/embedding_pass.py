@@ -70,6 +70,7 @@ class EmbeddingPass:
             self.batch_size = cpu_batch
         self.n_embedded = 0  # samples embedded here, not read from the store
         self.started = 0.0  # time at which the first of them began
+        self.clocks: list[tuple[int, float]] = []  # samples embedded, and when, by batch
         self.known: dict[str | int, tuple[np.ndarray, bool]] = {}  # by key: embedding, was it cut?
 
     def sets(self) -> dict[str, SampleSet]:
@@ -98,15 +99,22 @@ class EmbeddingPass:
         # The first embeddings are repeated; `encoding` holds the seconds.
         x = self._allocate_inputs()
         rows = np.arange(min(SAMPLES_BEFORE_ESTIMATE, self.sizes["train"]))
-        self._embed("train", rows[:2])  # the first call of a network is slow
-        started = time.perf_counter()
-        batches = np.split(rows, range(self.batch_size, len(rows), self.batch_size))
-        values = np.concatenate([self._embed("train", batch)[0] for batch in batches])
-        seconds = time.perf_counter() - started
+        self._embed("train", rows[:2])
+        self.clocks = [(0, time.perf_counter())]
+        parts = []
+        for batch in np.split(rows, range(self.batch_size, len(rows), self.batch_size)):
+            parts.append(self._embed("train", batch)[0])
+            self.clocks.append((self.clocks[-1][0] + len(batch), time.perf_counter()))
+        values = np.concatenate(parts)
         for set_x in x.values():
             set_x[:, -self.encoder.width :] = values[np.arange(len(set_x)) % len(values)]
         self._zero_constants(x)
-        return self._to_sets(x, "", seconds / len(rows) * self.total)
+        return self._to_sets(x, "", self._estimate_seconds())
+
+    def _estimate_seconds(self) -> float:
+        """Estimate how long all samples take, by all batches but the first, which is slow."""
+        (n_start, start), (n_end, end) = self.clocks[0], self.clocks[-1]
+        return (end - start) / (n_end - n_start) * self.total
 
     def _allocate_inputs(self) -> dict[str, np.ndarray]:
         """Return each part's x with a text's number columns filled in, embeddings still empty."""
@@ -210,17 +218,18 @@ class EmbeddingPass:
             batch = order[start : start + self.batch_size]
             values, cut = self._embed(chunk.split, [row_of[key] for key in batch])
             embedded |= zip(batch, zip(values, cut, strict=True), strict=True)
-            n_before = self.n_embedded
             self.n_embedded += len(batch)
-            if n_before < SAMPLES_BEFORE_ESTIMATE <= self.n_embedded:
+            self.clocks.append((self.n_embedded, time.perf_counter()))
+            n_timed = self.n_embedded - self.clocks[0][0]
+            if n_timed - len(batch) < SAMPLES_BEFORE_ESTIMATE <= n_timed:
                 self._warn_if_long()
         available = ChainMap(embedded, self.known)
         values, cut = zip(*(available[key] for key in keys), strict=True)
         return np.stack(values), np.array(cut, bool)
 
     def _warn_if_long(self) -> None:
-        """Log an estimate of the seconds for all samples, if that is long."""
-        seconds = (time.perf_counter() - self.started) / self.n_embedded * self.total
+        """Log how long all samples take, by those embedded so far, if that is long."""
+        seconds = self._estimate_seconds()
         hint = text_if(not self.store_location, "; --store keeps the embeddings for the next run")
         task = f"{self.total:,} samples with {self.encoder.name}"
         if seconds > LONG_SECONDS:

@@ -12,7 +12,7 @@ from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import ABOVE_RULE, to_check
 from datassay.commands.run.suspects import PROBABLY, suspects_table
 from datassay.commands.run.tables import acts_table
-from datassay.commands.run.verdict import NOT_COMPARED, Verdict, verdict
+from datassay.commands.run.verdict import BUDGET_OVER, NOT_COMPARED, Verdict, verdict
 from datassay.data.samples import SampleSet
 from datassay.optional import text_if
 from datassay.report.drawing import draw
@@ -62,7 +62,7 @@ def _advise(run_verdict: Verdict) -> list[str]:
     """Return a line for each card of the verdict, and one on why no gain is known."""
     lines = [f"{card.headline}. {card.sentence}" for card in run_verdict.cards]
     note = UNMEASURED
-    if run_verdict.note != NOT_COMPARED:
+    if run_verdict.note not in {NOT_COMPARED, BUDGET_OVER}:
         note = run_verdict.note
     return [*lines, *filter(None, [note])]
 

@@ -119,8 +119,8 @@ def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) 
         return ()
     if are_several_labels(y):
         return (
-            f"Each sample has {y.shape[1]} labels, each 0 or 1. They are judged one by one; "
-            "networks fit them as numbers, by squared error, unless loss='bce' is given.",
+            f"Each of the {y.shape[1]} targets is 0 or 1: their labels are judged one by one, and "
+            "networks fit them as numbers, by squared error.",
         )
     if y.dtype.kind in "iu":
         return (

@@ -197,7 +197,7 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     contour = {"thin": 4.0 * n * n_products * p * N_NODES * b}
     read_rows = {sizes.products: 0.0 if sizes.is_dual else 2.0 * n * b * p**2}
     work = add_work(read_rows, {"float64": rotation}, contour, leverages)
-    detail = f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts"
+    detail = f"{n} removals, {columns} x {b} outputs"
     n_bytes = step_bytes(sizes.form)["leave one out"]
     if not has_effects:
         removal = PlanStep("leave one out", detail, n_bytes, add_work(work, outputs))

@@ -20,10 +20,11 @@ from datassay.commands.run.findings import PENDING
 from datassay.commands.run.labels import Labels
 from datassay.commands.run.page import page
 from datassay.commands.run.steps.acts import NEARLY, _add_review, _scale_to_all
+from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
-from datassay.commands.run.verdict import clause, verdict
+from datassay.commands.run.verdict import BUDGET_OVER, clause, verdict
 from datassay.data.back.origin import Origin
 from datassay.data.samples import Column, SampleSet
 from datassay.report import html
@@ -319,6 +320,12 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
 def test_actions_that_have_no_words_of_their_own_are_named_once():
     dropped = replace(acts(BOTH).actions[0], kind="drop+balance", words="Drop half, then balance")
     assert clause(dropped, acts(BOTH), "them").startswith("“Drop half, then balance” may help: ")
+
+
+def test_a_run_whose_budget_was_over_says_so_and_types_no_run_that_would_repeat_it():
+    findings = make_findings(regression_samples(), facts={BUDGET: "left out", "Command": "run x"})
+    told = verdict(findings)
+    assert told.note == BUDGET_OVER and not any(c.startswith("datassay run") for c in told.commands)
 
 
 def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():

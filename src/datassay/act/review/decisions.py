@@ -8,7 +8,8 @@ in ISO]}.
 |---|---|
 | id | of the sample |
 | decision | "relabel", "keep", "remove" or "unsure" |
-| label | the new label, in the words of the class names (a number as text); null unless "relabel" |
+| label | the new label, in the words of the class names (a number as text; of several targets the
+  names of those that are 1, joined by " + ", or "none"); null unless "relabel" |
 | given | the label that was seen, in the same words |
 | when | UTC |
 | seen_score | probability that the given label is wrong, as it was shown; null where none was |
@@ -20,13 +21,14 @@ reviewer with a name has a file of their own, see `reviewers`.
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
@@ -39,6 +41,7 @@ from datassay.results import result
 from datassay.store.journal import read_journal
 
 FILE = "decisions.parquet"
+JOINED, NONE = " + ", "none"  # words of several labels, and of a sample that has none of them
 RELABEL, KEEP, REMOVE, UNSURE = KINDS = ("relabel", "keep", "remove", "unsure")
 METADATA = b"datassay.decisions"
 LARGEST = 500_000_000  # bytes of JSON that are read
@@ -116,6 +119,21 @@ def label_word(class_names: tuple[str, ...], label: Any) -> str:
     if class_names:
         return class_names[int(label)]
     return numeral(label)
+
+
+def set_word(names: Sequence[str], values: Any) -> str:
+    """Format several labels, each 0 or 1, as decisions store them: names of those that are 1."""
+    pairs = zip(names, np.asarray(values).tolist(), strict=True)
+    return JOINED.join(name for name, value in pairs if value == 1) or NONE
+
+
+def read_set(names: Sequence[str], word: str) -> list[float] | None:
+    """Return the labels, each 0 or 1, that a word of `set_word` names; None where it names none."""
+    target_set = set(word.split(JOINED))
+    values = [float(name in target_set) for name in names]
+    if set_word(names, values) == word:
+        return values
+    return None
 
 
 def read_decisions(path: str | Path) -> Decisions:

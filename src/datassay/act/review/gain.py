@@ -147,8 +147,8 @@ class BeforeAfter:
         n_relabelled: samples with another label.
         n_removed: samples that are removed.
         n: training samples (before, after).
-        suspects: suspected labels among them (before, after).
-        confirmed: present suspects that somebody reviewed and kept.
+        suspects: suspected labels among them (before, after), without those that were decided.
+        confirmed: labels that are suspected still, and that somebody reviewed and kept.
         expected_wrong: share of the training labels expected to be wrong (before, after).
         gain: None where nothing was trained.
         why_none: why not; else empty.

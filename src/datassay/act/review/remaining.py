@@ -1,5 +1,6 @@
 """What is left to review: the order, how right it is, how many errors remain, when to stop."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -7,8 +8,10 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import expit, logit
 
 from datassay import rules
+from datassay.act.review.decisions import KEEP, RELABEL, Decision
 from datassay.act.review.judged import Judged
 from datassay.act.review.outcomes import Outcomes, fit_outcomes
+from datassay.data.samples import SampleSet
 from datassay.optional import text_if
 from datassay.results import result
 
@@ -61,14 +64,13 @@ class Remaining:
         """What the review found, and how much is left, in words."""
         n = len(self.probability)
         n_open = len(self.order)
-        text = f"You reviewed {n - n_open:,} of {n:,} labels and found {self.errors_found:,} wrong."
+        text = f"{n - n_open:,} of {n:,} labels reviewed, {self.errors_found:,} of them wrong"
         if not n_open:
-            return text
+            return f"{text}."
         low, high = (f"{int(end):,}" for end in self.interval)
         ends = low if low == high else f"{low} to {high}"
-        return (
-            f"{text} Of the other {n_open:,}, {ends} are wrong too ({100 * LEVEL:.0f} % interval)."
-        )
+        interval = f"{100 * LEVEL:.0f} % interval"
+        return f"{text}; of the other {n_open:,}, {ends} are wrong too ({interval})."
 
     @property
     def sentence(self) -> str:
@@ -170,6 +172,25 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
         can_stop=can_stop,
         learns=judged.is_of_classes,
     )
+
+
+def remaining_after(
+    judged: Judged, decisions: Mapping[int, Decision], samples: SampleSet, n: int | None = None
+) -> Remaining:
+    """Return what the first n decisions, by position, leave; None: all of them."""
+    n_at_time = Counter(decision.when for decision in decisions.values())
+    pairs = list(decisions.items())[:n]
+    truth = {}  # position → true class; of numbers and several labels whether something was wrong
+    for position, decision in pairs:
+        if n_at_time[decision.when] > 1:  # accepted together: nobody looked at each
+            continue
+        if decision.decision == KEEP:
+            truth[position] = int(samples.y[position]) if samples.is_classification else 0
+        elif decision.decision == RELABEL:
+            truth[position] = 1
+            if samples.is_classification:
+                truth[position] = samples.class_names.index(decision.label)
+    return remaining(judged, truth, [position for position, _ in pairs if position not in truth])
 
 
 def _estimate(

@@ -22,6 +22,7 @@ from datassay.act.review.decisions import (
     Decisions,
     label_word,
     read_decisions,
+    set_word,
 )
 from datassay.act.review.label_studio import read_label_studio
 from datassay.act.review.reviewers import combine, files_in, read_all
@@ -67,7 +68,9 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     data = original(settings.data, choices, may_link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)
-    changes = corrections(decisions.decisions, data.ids, data.y, data.class_names)
+    changes = corrections(
+        decisions.decisions, data.ids, data.y, data.class_names, data.target_names
+    )
     check_some_stay(changes.keep)
     with fill_folder(out) as folder:
         new_ids = data.write(folder, changes.keep, changes.y)
@@ -262,7 +265,9 @@ def check_written(
 
 
 def to_words(y: np.ndarray, data: Original) -> list[str]:
-    """Return labels as a file of decisions writes them: class, number, or list of targets."""
+    """Return labels as decisions have them; of several targets their names, or numbers."""
+    if data.target_names:
+        return [set_word(data.target_names, values) for values in y]
     if y.ndim > 1:
         return [str(values) for values in y.tolist()]
     return [label_word(data.class_names, label) for label in y.tolist()]
@@ -299,7 +304,7 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     changed = np.flatnonzero(changes.is_new & changes.keep)
     n_removed = int((~changes.keep).sum())
     lines = [f"{count(len(changed), 'label')} changed"]
-    if data.class_names:
+    if data.class_names or data.target_names:
         labels = to_words(data.y[changed], data)
         new_labels = to_words(changes.y[changed], data)
         pairs = Counter(zip(labels, new_labels, strict=True)).most_common()

@@ -14,7 +14,7 @@ from datassay.report.page import Page, Row, Table
 from datassay.report.plots import chart, label_cells, level, marks
 from datassay.report.result_plots import figure_of
 from datassay.report.style import BLUE, SKY, VERMILION, plotly_text
-from datassay.report.tables import column, standard_json
+from datassay.report.tables import column, gain_cells, standard_json
 from datassay.report.wording import count, share
 from datassay.score.compare.consensus import mean_pair
 from datassay.score.compare.stability import Stability
@@ -42,6 +42,7 @@ def page(findings: ConsensusFindings) -> Page:
         "runs": _tabulate_runs(f),
         "votes": lambda: _tabulate_votes(f),
         "gain": lambda: figure_of(f.runs[-1].gain),
+        "levels": lambda: _tabulate_levels(f),
         "apart": lambda: scatter_figure(f) if len(f.runs) == 2 else None,
         "suspects": lambda: _tabulate_samples("Suspects", f, suspects[:N_SUSPECTS], suggested),
         "changed": _tabulate_samples("Changed most", f, changed, {"apart": shares}),
@@ -128,8 +129,25 @@ def _tabulate_runs(findings: ConsensusFindings) -> Table:
     return Table("Runs", ("run", "samples", "suspects", *(name.lower() for name in unlike)), rows)
 
 
+def _tabulate_levels(findings: ConsensusFindings) -> Table:
+    """Return a table of the score before and after what changed, and of the suspected labels."""
+    gain = findings.runs[-1].gain
+    assert gain is not None
+    row = gain.rows[0]
+    n_before = findings.runs[0].n_suspects
+    n_now = findings.runs[-1].n_suspects
+    change = f"{n_now - n_before:+,}".replace("-", "−")
+    suspects = (f"{n_before:,}", f"{n_now:,}", change, "")
+    rows = (
+        Row(gain.metric, (f"{row.n:,}", *gain_cells(row, gain.metric))),
+        Row("suspected labels", ("", *suspects)),
+    )
+    columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
+    return Table("Before and after", columns, rows)
+
+
 def _tabulate_votes(findings: ConsensusFindings) -> Table:
-    """Return a table: number of runs that suspect a label, how many labels, how many wrong."""
+    """Return a table of how many labels 0 to r runs suspect, and how many of these are wrong."""
     is_wrong = findings.is_wrong
     rows = []
     for k, has_k_votes in reversed(list(enumerate(findings.voted))):

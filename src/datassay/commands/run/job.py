@@ -171,9 +171,7 @@ def run(
     net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
     is_timed = user.budget is not None and not at_trained  # effects there need networks anyway
-    end = math.inf
-    if is_timed:
-        end = started + (user.budget or 0.0)
+    end = started + (user.budget or 0.0) if is_timed else math.inf
     timed = replace(context, progress=in_time(progress))
     with until(end):
         seconds_per_nominal = 1.0
@@ -190,9 +188,11 @@ def run(
     check = check_of(model, context)
     before = None
     if earlier is not None:
-        before = before_after(earlier, train, val, issues, user, progress)
+        before, issues = before_after(earlier, train, val, issues, user, progress)
     return replace(
         findings,
+        issues=issues,
+        judged=judged(lin, issues),
         attribution=attribution,
         query_outputs=query_outputs,
         check=check,

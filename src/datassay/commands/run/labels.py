@@ -1,5 +1,6 @@
 """What a run finds in its labels: how many are wrong, which to look at first, by which noise."""
 
+import shlex
 from dataclasses import asdict
 
 import numpy as np
@@ -82,11 +83,11 @@ class Labels:
             return f"{count(self.n, self.noun)} are too few to tell which are wrong"
         if self.leaks:
             verb = inflect(len(self.leaks), "tells", "tell")
-            cause = f"{', '.join(self.leaks)} {verb} the {self.noun}"
-            remedy = f"; run again without {inflect(len(self.leaks), 'it', 'them')}"
+            cause = f"{', '.join(self.leaks)} {verb} the {self.noun} almost alone"
+            remedy = f"; run again with --drop {shlex.quote(','.join(self.leaks))}"
             if self.is_left_alone:
                 remedy = ", and no other column is left to judge by"
-            return f"Wrong {self.noun}s may be hidden: {cause} almost alone{remedy}"
+            return f"Leak: {cause}, so wrong {self.noun}s may be hidden{remedy}"
         if not self.is_predicted:
             return f"The inputs hardly predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)

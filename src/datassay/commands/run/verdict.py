@@ -26,6 +26,7 @@ from datassay.commands.run.labels import (
     suspected_classes,
     to_check,
 )
+from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.optional import inflect, text_if
@@ -47,7 +48,9 @@ SMALL_CLASS = 10  # samples
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
-OVER_BUDGET = "What actions gain was not measured within the budget."
+BUDGET_OVER = (
+    "What actions gain was not measured: the budget was over before. A larger one measures it."
+)
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
@@ -83,13 +86,16 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
     if findings.before is not None and not labels.n_flagged:  # the review has ended
         commands = []
-    why = findings.pending or (TOO_FEW if labels.n < FEWEST_COMPARED else NOT_COMPARED)
+    why = findings.pending or NOT_COMPARED
+    if labels.n < FEWEST_COMPARED and not findings.pending:
+        why = TOO_FEW
+    elif BUDGET in findings.facts and not findings.pending:
+        why = BUDGET_OVER
     if not labels.is_predicted:
         why = UNPREDICTED
     note = text_if(is_unmeasured, why)
-    if note == NOT_COMPARED and " --budget" in findings.facts.get("Command", ""):
-        note = OVER_BUDGET
-    if note in {NOT_COMPARED, OVER_BUDGET}:
+    has_budget = "--budget" in findings.facts.get("Command", "")
+    if note == NOT_COMPARED or (note == BUDGET_OVER and has_budget):
         commands += [typed.line("run", out="report")]
     if labels.leaks:  # until they are dropped, all else says little
         commands = [card.command for card in cards[:1]]
@@ -353,9 +359,6 @@ def _make_label_card(
         i, words = cells[0]
         text += [f"Of {n:,} of them an input looks wrong rather than the target, which stays as it "
                  f"is, such as of {samples.ids[i]}: {words}."]  # fmt: skip
-    before = findings.before
-    if before is not None and before.confirmed:
-        text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
     return Advice("label errors", "act" if is_sure else "look", f"Review {labels.named}",
                   " ".join(text), ids, command=typed.line("view"))  # fmt: skip

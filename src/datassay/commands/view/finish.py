@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from datassay.act.review.gain import GainRow
 from datassay.act.review.reviewers import files_in
 from datassay.commands.finished import SUMMARY
 from datassay.commands.frame import split_words
 from datassay.commands.view.session import Session, require
-from datassay.optional import text_if
-from datassay.report.wording import gain_numbers, in_points
+from datassay.report.tables import gain_cells
 
 IDLE, RUNNING, DONE, FAILED = "idle", "running", "done", "failed"
 LONGEST = 2000  # characters of a message that a page shows
@@ -52,6 +52,7 @@ class Finish:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._is_stopped = False
+        self._n_decided = 0  # when it was started
 
     @property
     def has_file(self) -> bool:
@@ -90,7 +91,7 @@ class Finish:
             require(len(self.session), 400, "Nothing was decided yet.")
             require(self.has_file, 400, "Labels flipped by --noise stand in no file to correct.")
             self._state = _State(RUNNING, "Writing the corrected data")
-        self.session.finish()
+        self._n_decided = self.session.finish()
         threading.Thread(target=self._run, args=(majority,), daemon=True).start()
         return self.state()
 
@@ -114,8 +115,12 @@ class Finish:
                 return self._set(state=FAILED, message=output[-LONGEST:])
         try:
             summary = json.loads((self.after / SUMMARY).read_text(encoding="utf-8"))
+            card = summary["advice"][0]
             result = {
+                "decided": self._n_decided,
                 "verdict": summary["verdict"],
+                "headline": card["headline"],
+                "sentence": card["sentence"],
                 "rows": _tabulate_comparison(summary["before"]),
                 "clean": _make_relative(self.clean),
                 "page": _make_relative(self.after / "index.html"),
@@ -155,15 +160,11 @@ def _tabulate_comparison(comparison: dict[str, Any]) -> list[list[str]]:
     gain = comparison["gain"]
     rows = []
     for row in [] if gain is None else gain["rows"][:1]:
-        is_share = in_points(gain["metric"])
-        numbers = row["after"] - row["before"], row["low"], row["high"]
-        change, low, high = gain_numbers(*numbers, gain["metric"])
-        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}"
-                  for v in (row["before"], row["after"]))  # fmt: skip
-        change += text_if(is_share, " points")
-        rows.append([gain["metric"], *scores, change, f"{low} to {high}"])
+        rows.append([gain["metric"], *gain_cells(GainRow(**row), gain["metric"])])
     for name, key in (("training samples", "n"), ("suspected labels", "suspects")):
         n, n_now = comparison[key]
+        if key == "n" and n == n_now:
+            continue
         rows.append([name, f"{n:,}", f"{n_now:,}", f"{n_now - n:+,}".replace("-", "−"), ""])
     return rows
 

@@ -18,8 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from datassay.commands.view.finish import Finish
+from datassay.commands.command import PAGE
+from datassay.commands.view.finish import DONE, Finish
 from datassay.commands.view.session import Refused, Session, require
+from datassay.data.source import reading
 from datassay.errors import DataError, DatassayError, SettingError
 
 HOME = "127.0.0.1"
@@ -43,7 +45,7 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-act
 class ServedPage:
     """The page of a run that a server serves."""
 
-    def __init__(self, text: str, name: str):
+    def __init__(self, text: str, name: str, mode: str = "server"):
         match = POLICY.search(text)
         if match is None or text.count(MODE) != 1:
             raise DataError(
@@ -51,7 +53,7 @@ class ServedPage:
             )
         policy = f"{html.unescape(match[2])}; connect-src 'self'"
         self.policy = f"{policy}; frame-ancestors 'none'"
-        text = text.replace(MODE, MODE.replace("page", "server"))
+        text = text.replace(MODE, MODE.replace("page", mode))
         head = f"{match[1]}{html.escape(policy)}{match[3]}"
         self.body = text.replace(match[0], head, 1).encode()
 
@@ -114,6 +116,7 @@ class Handler(BaseHTTPRequestHandler):
         session = self.server.session
         self._send_answer({
             "/": lambda: self.server.page,
+            "/after": self._after_page,
             "/api/samples": session.samples,
             "/api/news": lambda: session.changes_since(self._read_version()),
             "/api/finish": lambda: self._finish_commands() | self.server.finish.state(),
@@ -159,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
             is_from_page &= heads.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         require(is_from_page, 403, "Requests must come from the page itself.")
         token = heads.get(TOKEN, "")
-        if self._address.path == "/" and self.command == "GET":
+        if self._address.path in {"/", "/after"} and self.command == "GET":
             token = self._query("token")
         is_token = hmac.compare_digest(token.encode(), self.server.token.encode())
         require(is_token, 403, "Open the whole address that datassay view printed.")
@@ -193,6 +196,13 @@ class Handler(BaseHTTPRequestHandler):
         text = self._query("since")
         require(re.fullmatch(r"[0-9]{1,18}", text), 404, "since must be a version.")
         return int(text)
+
+    def _after_page(self) -> ServedPage:
+        """Return the page of the corrected data, whose own review the browser keeps."""
+        path = self.server.finish.after / PAGE
+        require(self.server.finish.state()["state"] == DONE, 404, "Nothing was measured yet.")
+        with reading(path):
+            return ServedPage(path.read_text(encoding="utf-8"), str(path), "page")
 
     def _finish_commands(self) -> dict[str, Any]:
         finish = self.server.finish

@@ -2,7 +2,6 @@
 
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -15,7 +14,6 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from datassay.act.review.decisions import (
-    KEEP,
     KINDS,
     RELABEL,
     Decision,
@@ -23,9 +21,10 @@ from datassay.act.review.decisions import (
     journal_line,
     label_word,
     read_decisions,
+    read_set,
 )
 from datassay.act.review.judged import Judged
-from datassay.act.review.remaining import BATCH, Remaining, probe, remaining
+from datassay.act.review.remaining import BATCH, Remaining, probe, remaining_after
 from datassay.act.review.reviewers import NOBODY, file_of, files_in, opinion
 from datassay.data.tables.numerals import number_of
 from datassay.data.targets import shorten
@@ -196,19 +195,7 @@ class Session:
         pairs = list(decisions.items())[:n]
         if self._learnt is not None and self._learnt[0] == pairs:
             return self._learnt[1]
-        samples = self.reviewed.samples
-        n_at_time = Counter(d.when for d in decisions.values())
-        truth = {}  # row → true class; of numbers and several labels whether something was wrong
-        for row, decision in pairs:
-            if n_at_time[decision.when] > 1:  # accepted together: nobody looked at each
-                continue
-            if decision.decision == KEEP:
-                truth[row] = int(samples.y[row]) if samples.is_classification else 0
-            elif decision.decision == RELABEL:
-                truth[row] = 1
-                if samples.is_classification:
-                    truth[row] = samples.class_names.index(decision.label)
-        result = remaining(self._judged, truth, [row for row, _ in pairs if row not in truth])
+        result = remaining_after(self._judged, decisions, self.reviewed.samples, n)
         if n % BATCH == 0:
             self._learnt = pairs, result
         return result
@@ -265,6 +252,10 @@ class Session:
         require(self.reviewed.relabels, 400, "These samples cannot be given another label here.")
         if names:
             require(label in names, 400, "A new label must be a class of the data.")
+            return str(label)
+        if self.reviewed.relabels == "set":
+            is_set = read_set(self.reviewed.samples.target_names, str(label)) is not None
+            require(is_set, 400, "New labels must be targets of the data, joined by ' + '.")
             return str(label)
         try:
             return label_word((), number_of(label))

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Shaped
 
+from datassay.data.back.change import Change, find_donors, give_back_targets, ids_after
 from datassay.data.memory.frames import described_range
+from datassay.data.samples import are_several_labels
 from datassay.data.source import reading
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.images import with_named_images
@@ -52,25 +55,14 @@ class Original:
     # keep [n] → the stored columns but for the targets, of the rows that stay; None: samples are
     # files.
     other_columns: Callable[[Bool[np.ndarray, " n"]], pa.Table] | None = None
+    targets: tuple[str, ...] = ()  # names of several that `write` can change; empty: of one
 
-
-@result
-class Change:
-    """What becomes of a table's rows.
-
-    Attributes:
-        column: name of the label's column.
-        index: of that column among all.
-        keep: [rows], which rows stay.
-        donor: row → another row, whose label it gets as it is written there.
-        number: row → the target it gets.
-    """
-
-    column: str
-    index: int
-    keep: Bool[np.ndarray, " rows"]
-    donor: dict[int, int]
-    number: dict[int, float | str]  # a string where the column has numbers in words of its own
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The names of several targets that are 0 or 1; empty of others."""
+        if are_several_labels(self.y):
+            return self.targets
+        return ()
 
 
 def original_table(
@@ -120,7 +112,7 @@ def original_table(
         """Write the table with its new labels; return the ids of the rows that stay."""
         # Labels of rows that go are not written.
         stays = staying_rows(keep)
-        labels = y if y.ndim > 1 else np.where(keep, labels, y)  # several targets stay as they are
+        labels = np.where(keep, labels, y)
         donors: dict[int, int] = {}
         targets: dict[int, float | str] = {}
         if classes:
@@ -133,10 +125,15 @@ def original_table(
         give_back(path, folder / file, Change(name, index, stays, donors, targets))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
+    write_targets = partial(
+        give_back_targets, (path, file), (target_names, table.column_names),
+        (ids, rows, y), staying_rows, give_back,
+    )  # fmt: skip
     inputs = table.drop_columns(target_names or [name])
     return Original(
-        ids, y, classes, is_numbered, file, write,
+        ids, y, classes, is_numbered, file, write_targets if all_targets else write,
         other_columns=lambda keep: inputs if keep.all() else inputs.filter(staying_rows(keep)),
+        targets=tuple(target_names),
     )  # fmt: skip
 
 
@@ -171,35 +168,6 @@ def restore_type(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
     if stored.dtype.kind in "iuf" and y.dtype.kind == "f":
         return stored.reshape(y.shape)
     return y
-
-
-def ids_after(
-    ids: Shaped[np.ndarray, " n"], keep: Bool[np.ndarray, " n"], *, is_numbered: bool
-) -> np.ndarray:
-    """Return the ids of the samples kept, [n_kept]; row numbers count anew."""
-    # is_numbered: whether ids are positions, so that later samples move up.
-    if is_numbered:
-        return (ids - np.cumsum(~keep))[keep]
-    return ids[keep]
-
-
-def find_donors(
-    y: Shaped[np.ndarray, " n"], labels: Shaped[np.ndarray, " n"], class_names: tuple[str, ...]
-) -> dict[int, int]:
-    """Return relabelled row → a row of its new class, whose stored label is copied."""
-    # y and labels: before and after, class indices. With the stored text its quotes, number format
-    # and type are copied.
-    classes, positions = np.unique(y, return_index=True)
-    first_of_class = dict(zip(classes.tolist(), positions.tolist(), strict=True))
-    changed = np.flatnonzero(labels != y)
-    absent = {class_names[int(c)] for c in labels[changed] if int(c) not in first_of_class}
-    if absent:
-        raise DataError(
-            "a new label must be one that the data have; no sample has "
-            f"{', '.join(sorted(absent))}. Add one, so that it is known how that class is written "
-            "there."
-        )
-    return {int(i): first_of_class[int(labels[i])] for i in changed}
 
 
 def rewrite_text(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from datassay.act.review.decisions import label_word
+from datassay.act.review.decisions import JOINED, NONE, label_word
 from datassay.data.samples import SampleSet
 from datassay.optional import text_if
 from datassay.report.wording import label_text, labels_given, quantity
@@ -39,9 +39,12 @@ class Reviewed:
 
     @property
     def relabels(self) -> str:
-        """The kind of label a reviewer can give: "class", "number", or "" if none."""
+        """What a new label is: a "class", a "number", a "set", or "" where none can be given."""
         if self.samples.is_classification:
             return "class"
+        names = self.samples.target_names
+        if names and self.samples.has_several_labels:
+            return text_if(not any(JOINED in name or name == NONE for name in names), "set")
         is_log = bool(self.inputs.get("log_target"))  # nobody types logarithms
         return text_if(self.samples.y.ndim == 1 and not is_log, "number")
 

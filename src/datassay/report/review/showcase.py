@@ -19,7 +19,7 @@ from datassay.score.neighbors.search import SIDES, Alike
 
 TEXT_AREA, MOST_COLUMNS = 20, 24  # pixels of a picture in whose place a character is shown
 SCRIPTS = ("elements.js", "review_store.js", "review_cards.js", "review_grid.js", "review_place.js",
-           "review_finish.js", "review.js")  # fmt: skip
+           "review_top.js", "review_finish.js", "review.js")  # fmt: skip
 MOST_IN_PAGE = 200  # samples that a page without a server holds
 LARGE, SMALL = 240, 72  # pixels of its pictures
 

@@ -232,10 +232,10 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
         n_reads = 2
         work[sizes.products] += n_reads * 2.0 * n * b * p**2
         work["thin"] = n_fits * n * b * p * (b + columns)
-        detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
+        detail = f"{p} x {p} systems"
     else:
         if b > 1:  # else the kernel is decomposed already
             work["eigen"] = EIGEN_WORK * n**3
         work["thin"] = n_fits * n * n * columns * b
-        detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
+        detail = f"{n} x {n} kernel"
     return [PlanStep("label issues", detail, n_bytes, work)]

@@ -24,6 +24,7 @@ MEANINGS = {
     "rare-classes": "classes of less than a tenth of an equal share",
     "drift": "columns that differ between sources, or from training to validation",
 }
+NOUNS = {"wrong": "wrong labels", "leak": "leaks"}  # of the faults whose names are none in plural
 PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"
 FORM = re.compile(r"([a-z-]+)\s*(?:(>=?)\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?))?")
 NAMED = 5  # samples or columns in a sentence
@@ -39,6 +40,16 @@ class Condition:
     is_share: bool = False
     fails_at_limit: bool = False  # whether the limit itself fails, as with >=
 
+    @property
+    def allowed(self) -> str:
+        """What passes, in words: "no more than 3 % wrong labels"."""
+        fault = NOUNS.get(self.name, self.name.replace("-", " "))
+        if not self.limit:
+            return f"no {fault}"
+        number = float(self.limit) * (100 if self.is_share else 1)
+        bound = "less than" if self.fails_at_limit else "no more than"
+        return f"{bound} {number:g}{text_if(self.is_share, ' %')} {fault}"
+
 
 @result
 class Outcome:
@@ -50,6 +61,7 @@ class Outcome:
         sentence: what there is of the fault, and why that is inconclusive.
         counted: how much there is of it, in words; empty where it was not looked for.
         name: of the fault.
+        allowed: what passes, in words.
     """
 
     condition: str
@@ -57,6 +69,7 @@ class Outcome:
     sentence: str
     counted: str = ""
     name: str = ""
+    allowed: str = ""
 
 
 def read_condition(words: str) -> Condition:
@@ -118,7 +131,10 @@ def _judge_condition(
     """Return whether a condition passed, failed or is inconclusive, and a sentence why."""
     quantity = summary["checks"][condition.name]
     if not quantity["is_searched"]:
-        return Outcome(condition.words, INCONCLUSIVE, f"not looked for: {quantity['why']}.")
+        return Outcome(
+            condition.words, INCONCLUSIVE, f"not looked for: {quantity['why']}.",
+            allowed=condition.allowed,
+        )  # fmt: skip
     low = quantity["low"]
     high = quantity["high"]
     names = quantity["names"]
@@ -137,7 +153,7 @@ def _judge_condition(
     sentence = f"{counted}{text_if(examples, f' ({examples})')}"
     why = text_if(low != high, quantity["why"].rstrip("."))
     sentence = f"{sentence}{text_if(why, f': {why}')}."
-    return Outcome(condition.words, status, sentence, counted, condition.name)
+    return Outcome(condition.words, status, sentence, counted, condition.name, condition.allowed)
 
 
 def _word_count(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:

@@ -43,7 +43,11 @@ def page(findings: Findings) -> Page:
     advice = run.advice
     if is_leaking:  # what the run's first card is about
         advice = (replace(advice[0], command=next_check), *advice[1:])
-    commands = tuple(filter(None, (*mends, next_check))) if is_leaking or mends else run.commands
+    commands = run.commands
+    if is_leaking or mends:
+        commands = tuple(filter(None, (*mends, next_check)))
+    elif len(by_status[PASSED]) == len(findings.outcomes):
+        commands = ()
     fields = {"opening": (section, *run.opening), "advice": (*remedies, *advice)}
     return replace(run, **head, **fields, lead=run.verdict, commands=commands, files=files)
 

@@ -3,14 +3,18 @@
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from datassay.act.choose.parts import SUSPECTED
-from datassay.act.review.decisions import KEEP, label_word
+from datassay.act.review.decisions import KEEP, RELABEL, Decision, label_word
 from datassay.act.review.gain import BeforeAfter, Corrected, Trial, review_gain
+from datassay.act.review.judged import FILE as JUDGED
+from datassay.act.review.judged import read_judged
+from datassay.act.review.remaining import BATCH, remaining_after
 from datassay.commands.finished import FinishedRun, finished_run, sets_of
 from datassay.commands.inputs import DataInputs
 from datassay.commands.run.settings import RunSettings
@@ -94,8 +98,8 @@ def before_after(
     issues: LabelIssues,
     settings: RunSettings,
     progress: Progress,
-) -> BeforeAfter:
-    """Return labels corrected and samples removed since, and the gain on held-out samples."""
+) -> tuple[BeforeAfter, LabelIssues]:
+    """Return what a review gained, on held-out samples too, and the issues that it leaves open."""
     labels = _map_labels(train, val)
     run = earlier.run
     log = earlier.log
@@ -142,19 +146,56 @@ def before_after(
     n = len(before.keep)
     summary = run.summary
     kept_ids = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
+    n_confirmed = sum(str(train.ids[i]) in kept_ids for i in np.flatnonzero(issues.is_issue))
+    open_issues = _leave_open(earlier, train, issues)
+    n_suspects = int(summary["counts"]["suspected_label_errors"])
     wrong_share = float(summary["labels"]["expected_wrong"]) / n
-    return BeforeAfter(
+    comparison = BeforeAfter(
         relabelled=tuple((a, b, count) for (a, b), count in pairs.most_common()),
         n_relabelled=sum(int((side.is_new & side.keep).sum()) for side in parts),
         n_removed=sum(int((~side.keep).sum()) for side in parts),
         n=(n, len(train)),
-        suspects=(int(summary["counts"]["suspected_label_errors"]), int(issues.is_issue.sum())),
-        confirmed=sum(str(train.ids[i]) in kept_ids for i in np.flatnonzero(issues.is_issue)),
+        suspects=(n_suspects, int(open_issues.is_issue.sum())),
+        confirmed=n_confirmed,
         expected_wrong=(wrong_share, float(issues.probability.sum()) / len(train)),
         gain=gain,
         why_none=text_if(gain is None, why),
         other_model=_find_other_model(run, settings),
         cleared=_count_cleared(run, before, log, train.ids[issues.is_issue]),
+    )
+    return comparison, open_issues
+
+
+def _leave_open(earlier: Earlier, train: SampleSet, issues: LabelIssues) -> LabelIssues:
+    """Return the issues without labels that somebody decided, and with the review's own range."""
+    rows = earlier.log.rows
+    n_at_time = Counter(row["when"] for row in rows)
+    is_seen = [row["decision"] == KEEP or n_at_time[row["when"]] == 1 for row in rows]
+    decided_ids = {
+        row["new_id"]
+        for row, is_looked_at in zip(rows, is_seen, strict=True)
+        if is_looked_at and row["decision"] in {KEEP, RELABEL}
+    }
+    is_open = ~np.isin(train.ids.astype(str), list(decided_ids))
+    share = issues.share_wrong
+    path = earlier.run.folder / JUDGED
+    if sum(is_seen) >= BATCH and path.is_file():
+        position_of_id = {str(name): i for i, name in enumerate(earlier.train.ids.tolist())}
+        decisions = {
+            position_of_id[row["id"]]: Decision(
+                row["id"], row["decision"], row["given"], row["label"],
+                datetime.fromisoformat(row["when"]),
+            )
+            for row in rows
+            if row["id"] in position_of_id
+        }  # fmt: skip
+        low, high = remaining_after(read_judged(path), decisions, earlier.train).interval
+        share = low / len(train), high / len(train)
+    return replace(
+        issues,
+        is_issue=issues.is_issue & is_open,
+        worth_a_look=issues.worth_a_look & is_open,
+        share_wrong=share,
     )
 
 

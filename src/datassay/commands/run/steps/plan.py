@@ -55,6 +55,7 @@ from datassay.train.training import train_networks
 # A run of so many samples times outputs is planned first; if it takes so many seconds it says so.
 MANY_OUTPUTS, LONG_SECONDS = 100_000, 60
 EMBED = "embed"
+LEAST_BYTES, LONG_STEP = 5e6, 10  # that a plan shows; seconds from which it says what shortens them
 # What a run loads after it was planned (torch.func, Plotly), and what the allocator keeps.
 LOADED_BYTES = 1.5e8
 # Small calls that the page takes, and that each sample adds.
@@ -146,7 +147,7 @@ def _plan_groups(form: Form, train: SampleSet, m: int) -> list[PlanStep]:
     flops = sum(work for work in works if work <= MOST_GROUP_WORK)
     if not flops:
         return []
-    detail = "each class or source as one, each sample with its likest"
+    detail = "each class or source as one, each sample with the one most like it"
     peak = step_bytes(form)["leave one out"]
     return [PlanStep("groups and pairs", detail, peak, {"thin": flops})]
 
@@ -271,13 +272,20 @@ def lines(plan: Plan) -> list[RenderableType]:
         table.add_column(name, justify="right")
     for step in plan.steps:
         work = text_if(step.flops, f"{step.flops:.1e}")
-        table.add_row(
-            step.name, step.detail, f"{step.bytes / 1e9:.2f} GB", work, f"{step.seconds:.1f}"
-        )
+        memory = text_if(step.bytes >= LEAST_BYTES, f"{step.bytes / 1e9:.2f} GB")
+        seconds = "<1" if step.seconds < 1 else f"{step.seconds:.0f}"
+        table.add_row(step.name, step.detail, memory, work, seconds)
     total = sum(step.seconds for step in plan.steps)
     fits = "fits" if plan.fits else "does NOT fit"
+    seconds_of_step = {step.name: step.seconds for step in plan.steps}
+    shorter = {
+        EMBED: "--store DIR keeps the embeddings for the next run",
+        "compare actions": "--budget SECONDS limits the networks that are trained",
+    }
+    hints = [text for name, text in shorter.items() if seconds_of_step.get(name, 0) >= LONG_STEP]
     return [
         table,
+        *([f"Shorter: {'; '.join(hints)}."] if hints else []),
         f"About {total:.0f} s; peak {plan.peak_bytes / 1e9:.2f} GB, of which the program and its "
         f"samples take {plan.program_bytes / 1e9:.2f} GB. The rest {fits} in the "
         f"{plan.available_bytes / 1e9:.1f} GB free. Nothing was run.",
