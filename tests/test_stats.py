@@ -21,8 +21,8 @@ from datassay.stats import (
     WIDE,
     WORSE,
     Interval,
-    _part_variance,
-    _variances,
+    _estimate_between,
+    _split_variance,
     advice,
     costs,
     expected_gain,
@@ -217,13 +217,13 @@ def test_no_error_is_less_than_that_of_seeds_or_of_samples_alone(none):
 def test_parts_count_as_different_from_the_five_percent_point_on(n, n_seeds, beyond):
     rng = np.random.default_rng(n)
     parts = [part - part.mean() for part in rng.normal(0, 1, (n, n_seeds, 20))]
-    within = np.mean([sum(np.array(_variances(part)) * [1, -1, 1]) for part in parts])
+    within = np.mean([sum(np.array(_split_variance(part)) * [1, -1, 1]) for part in parts])
     means = rng.normal(0, 1, n)
     wanted = within * (chi2.ppf(0.95, n - 1) + beyond) / (n - 1)
     means *= np.sqrt(wanted / means.var(ddof=1))
     parts = [part + mean for part, mean in zip(parts, means, strict=True)]
-    assert (_part_variance(parts, np.full(n, within), is_searched=False) > 0) == (beyond > 0)
-    searched = _part_variance(parts, np.full(n, within), is_searched=True)
+    assert (_estimate_between(parts, np.full(n, within), is_searched=False) > 0) == (beyond > 0)
+    searched = _estimate_between(parts, np.full(n, within), is_searched=True)
     assert searched == pytest.approx(means.var(ddof=1) * (1 + 1 / n))
     assert paired_interval(parts).half == pytest.approx(half_by_hand(parts))
 
@@ -242,7 +242,7 @@ def test_parts_that_do_not_differ_are_taken_for_different_in_one_of_twenty():
     rng, counted = np.random.default_rng(0), 0
     for _ in range(2000):
         means = rng.normal(0, 1, (5, 1, 1))
-        counted += _part_variance(means, np.ones(5), is_searched=False) > 0
+        counted += _estimate_between(means, np.ones(5), is_searched=False) > 0
     assert 0.037 < counted / 2000 < 0.063
 
 

@@ -118,7 +118,7 @@ def trivial(of, cell: Removals, seed: int) -> np.ndarray:
     return of(cell.train, seed)
 
 
-def own_loss(cell: Removals, seed: int) -> np.ndarray:
+def self_influence_loss(cell: Removals, seed: int) -> np.ndarray:
     """The final loss of the trained network itself."""
     with torch.no_grad():
         outputs = cell.trained(torch.as_tensor(cell.train.x).float())
@@ -171,7 +171,7 @@ TASK = Task(
     contenders={
         "linearised, closed form": Contender(linearised, "ours"),
         "influence, whole curvature": Contender(at_trained_weights, "ours"),
-        "final loss of this network": Contender(own_loss, "trivial"),
+        "final loss of this network": Contender(self_influence_loss, "trivial"),
         **{
             name: Contender(partial(trivial, of), "trivial")
             for name, of in detectors.TRIVIAL.items()

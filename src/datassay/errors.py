@@ -54,7 +54,7 @@ def install(extra: str) -> str:
 
 def hide_credentials(text: str, *, is_url: bool = False) -> str:
     """Return a text whose URLs have lost their user, password, query and fragment."""
-    return (WHOLE_URL if is_url else URL).sub(_without_credentials, str(text))
+    return (WHOLE_URL if is_url else URL).sub(_strip_credentials, str(text))
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -62,7 +62,7 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else REPLACEMENT for c in text)
 
 
-def _without_credentials(match: re.Match[str]) -> str:
+def _strip_credentials(match: re.Match[str]) -> str:
     """Return a matched URL without user, password, query and fragment."""
     scheme, _, address = match[0].partition("://")
     host = address.split("/")[0]

@@ -71,21 +71,21 @@ def available_memory(system: Path = Path("/")) -> float:
     n_bytes = UNKNOWN_MEMORY
     if hasattr(os, "sysconf"):
         n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
-    for line in _lines(system / "proc/meminfo"):
+    for line in _read_lines(system / "proc/meminfo"):
         if line.startswith("MemAvailable:"):
             n_bytes = float(line.split()[1]) * 1024
-    return min([n_bytes, *_free_in_cgroups(system)])
+    return min([n_bytes, *_list_free(system)])
 
 
-def _free_in_cgroups(system: Path) -> Iterator[float]:
-    """Yield what each cgroup with a limit leaves, from the process's own outwards."""
-    for version, own_folder, outermost in _cgroups(system):
+def _list_free(system: Path) -> Iterator[float]:
+    """Yield the bytes free in each cgroup with a memory limit, own one first."""
+    for version, own_folder, outermost in _list_cgroups(system):
         limit_file, use_file, prefix = CGROUP_FILES[version]
         for folder in (own_folder, *own_folder.parents):
-            limit = _lines(folder / limit_file)
-            use = _lines(folder / use_file)
+            limit = _read_lines(folder / limit_file)
+            use = _read_lines(folder / use_file)
             if limit and use and limit[0] != "max":
-                stat = dict(line.split(None, 1) for line in _lines(folder / "memory.stat"))
+                stat = dict(line.split(None, 1) for line in _read_lines(folder / "memory.stat"))
                 # Pages of files are given back before a process is killed.
                 cached = sum(float(stat.get(f"{prefix}{name}", 0)) for name in FILE_PAGES)
                 yield max(0.0, float(limit[0]) - float(use[0]) + cached)
@@ -93,15 +93,15 @@ def _free_in_cgroups(system: Path) -> Iterator[float]:
                 break
 
 
-def _cgroups(system: Path) -> Iterator[tuple[str, Path, Path]]:
-    """Yield each cgroup that limits memory: CGROUP_FILES' key, its folder, the outermost folder."""
+def _list_cgroups(system: Path) -> Iterator[tuple[str, Path, Path]]:
+    """Yield (version, folder, outermost folder) of each cgroup that limits memory."""
     paths = {}
-    for line in _lines(system / "proc/self/cgroup"):
+    for line in _read_lines(system / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         if not controllers or "memory" in controllers.split(","):
             version = "cgroup" if controllers else "cgroup2"
             paths[version] = PurePosixPath(path)
-    for line in _lines(system / "proc/self/mountinfo"):
+    for line in _read_lines(system / "proc/self/mountinfo"):
         mount, _, source = line.partition(" - ")
         root, mount_point = mount.split()[3:5]
         version, _, options = source.split(None, 2)
@@ -113,8 +113,8 @@ def _cgroups(system: Path) -> Iterator[tuple[str, Path, Path]]:
             yield version, folder, outermost
 
 
-def _lines(file: Path) -> list[str]:
-    """Return the lines of a file; none where it is not there or may not be read."""
+def _read_lines(file: Path) -> list[str]:
+    """Return a file's lines; [] if it is missing or may not be read."""
     try:
         return file.read_text().splitlines()
     except OSError:
@@ -128,7 +128,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def thread_count(number: int) -> Iterator[None]:
-    """Use `number` threads, so that recomputed chunks round as the stored ones did."""
+    """Run the block with `number` threads, so that sums round as in a stored run."""
     import torch
 
     previous_number = torch.get_num_threads()

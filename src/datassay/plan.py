@@ -118,13 +118,13 @@ def rate(kind: str) -> float:
     Returns:
         Operations a second: the best of five batches; of "starts", the only one.
     """
-    operations, call = _pilot(kind)
+    operations, call = _make_pilot(kind)
     is_slow = kind == "starts"
     return operations / best_seconds(call, 1 if is_slow else 5, warm_up=not is_slow)
 
 
-def _pilot(kind: str) -> tuple[float, Callable[[], Any]]:
-    """Return how many operations a kind's pilot batch has, and the batch."""
+def _make_pilot(kind: str) -> tuple[float, Callable[[], Any]]:
+    """Return the number of operations of a test calculation, and the function that runs it."""
     if kind == "starts":
         return 1.0, partial(subprocess.run, [sys.executable, "-c", "import torch"], check=True)
     if kind == "bytes":
@@ -160,7 +160,7 @@ def _write_and_digest(content: bytes) -> None:
 def time_call(
     call: Callable[[], Any], n_samples: int = 1, device: "torch.device | None" = None
 ) -> tuple[float, Any]:
-    """Run a pilot batch of n samples; return the seconds per sample and the call's outcome."""
+    """Return seconds per sample of a call on n samples, and what it returned."""
     wait_for(device)  # what it has to do already is not the batch's
     started = time.perf_counter()
     outcome = call()

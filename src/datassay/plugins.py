@@ -18,7 +18,7 @@ from datassay.errors import SettingError
 
 
 def folder_modules(package: str, module: str) -> list[ModuleType]:
-    """Import the modules of this name that folders of a package have, in their order by name."""
+    """Return the modules named `module` in the folders of a package, sorted by folder."""
     entries = pkgutil.iter_modules(import_module(package).__path__)
     names = [f"{package}.{entry.name}.{module}" for entry in entries if entry.ispkg]
     return [import_module(name) for name in names if find_spec(name) is not None]
@@ -38,7 +38,7 @@ def plugin_names(group: str) -> list[str]:
 
 @cache
 def plugins(group: str) -> dict[str, Any]:
-    """Load what installed distributions add to a group, by name, once per process."""
+    """Return name → object that installed packages add to an entry-point group."""
     plugin_by_name: dict[str, Any] = {}
     for point in sorted(entry_points(group=f"datassay.{group}"), key=lambda entry: entry.name):
         source = "another package"
@@ -60,7 +60,7 @@ def plugins(group: str) -> dict[str, Any]:
 
 
 def checked_plugins(group: str, kind: type, names_in_use: Iterable[str]) -> list[Any]:
-    """Load a group's plugins; raise if one has the wrong type or a name already in use.
+    """Return a group's plugins; raise if one has a wrong type, or a name in use.
 
     Args:
         group: as in `plugins`.

@@ -50,14 +50,14 @@ def correlation(
 
 
 def superiority(ranks: Float[np.ndarray, " n"], mask: Bool[np.ndarray, " n"]) -> float:
-    """Return P(a value in the mask exceeds another one), ties half, from the ranks of all."""
+    """Return P(a value in the mask > one outside), ties count half; ranks: of all, [n]."""
     n_inside = int(mask.sum())
     n_outside = len(mask) - n_inside
     return float((ranks[mask].sum() - n_inside * (n_inside + 1) / 2) / (n_inside * n_outside))
 
 
 def longest_rise(x: Shaped[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> int:
-    """Return the most rows, of different x, in which y never falls as x rises."""
+    """Return the length of the longest sequence of rows with rising x and no fall of y."""
     ends: list[float] = []  # the least last y of rises of each length
     for value in y[np.lexsort((-y, x))]:
         position = bisect_right(ends, value)

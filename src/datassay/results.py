@@ -86,15 +86,15 @@ def sample_ids() -> Any:
 
 def columns_of(source: Any, *, joint: bool = False) -> dict[str, Meaning]:
     """Return what each column of a result's table holds, by the column's name."""
-    return {name: f.metadata["column"].meaning for name, f in _column_fields(source, joint).items()}
+    return {name: f.metadata["column"].meaning for name, f in _find_columns(source, joint).items()}
 
 
 def table_of(*results: Any, joint: bool = False) -> pa.Table:
-    """Combine the declared columns of results that share their rows into one table."""
+    """Return one table with the columns of several results on the same rows."""
     columns: dict[str, Any] = {}
     meanings: dict[str, Meaning] = {}
     for source in results:
-        for name, column_field in _column_fields(source, joint).items():
+        for name, column_field in _find_columns(source, joint).items():
             if name not in columns:
                 declaration = column_field.metadata["column"]
                 if declaration.values is None:
@@ -111,8 +111,8 @@ def table_of(*results: Any, joint: bool = False) -> pa.Table:
     return with_meanings(pa.table(columns), meanings)
 
 
-def _column_fields(source: Any, joint: bool) -> dict[str, Field]:
-    """Return the fields of a result that are columns, by column name, `ids` first."""
+def _find_columns(source: Any, joint: bool) -> dict[str, Field]:
+    """Return column name → dataclass field of a result, `ids` first."""
     # joint: whether the table is one of all scores, where a column may have another name or none.
     columns = {}
     candidates = ()
@@ -238,7 +238,7 @@ class Tabular(Plotted):
         """Return the table's first rows as HTML, for notebooks."""
         table = self.to_table()
         top = table.slice(0, MOST_SHOWN)
-        head = "".join(f"<th>{html.escape(_cut(name))}</th>" for name in top.column_names)
+        head = "".join(f"<th>{html.escape(_cut_line(name))}</th>" for name in top.column_names)
         rows = ["".join(f"<td>{_cell(v)}</td>" for v in row.values()) for row in top.to_pylist()]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         note = text_if(table.num_rows > MOST_SHOWN, f", the first {MOST_SHOWN} shown")
@@ -274,12 +274,12 @@ def field_names(source: Any) -> tuple[str, ...]:
 
 def short(self: Any) -> str:
     """Return a one-line repr: plain values as they are, arrays as dtype and shape."""
-    texts = [f"{f.name}={_repr(getattr(self, f.name))}" for f in fields(self) if f.repr]
+    texts = [f"{f.name}={_show(getattr(self, f.name))}" for f in fields(self) if f.repr]
     return f"{type(self).__name__}({', '.join(texts)})"
 
 
-def _repr(value: object) -> str:
-    """Return a value in one short line; an array as its type and shape."""
+def _show(value: object) -> str:
+    """Return a value's repr in one short line; of an array its dtype and shape."""
     shape = getattr(value, "shape", None)
     dtype = getattr(value, "dtype", None)
     if shape is not None and dtype is not None:
@@ -287,13 +287,13 @@ def _repr(value: object) -> str:
             return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
         return str(value)
     if isinstance(value, dict):
-        return _cut("{" + ", ".join(f"{k!r}: {_repr(v)}" for k, v in value.items()) + "}")
+        return _cut_line("{" + ", ".join(f"{k!r}: {_show(v)}" for k, v in value.items()) + "}")
     if isinstance(value, tuple | list) and any(hasattr(v, "shape") for v in value):
         return f"{type(value).__name__} of {len(value)}"
-    return _cut(repr(value))
+    return _cut_line(repr(value))
 
 
-def _cut(text: str) -> str:
+def _cut_line(text: str) -> str:
     """Return a text as one line of at most LONGEST characters."""
     line = " ".join(text.split())
     if len(line) <= LONGEST:
@@ -304,4 +304,4 @@ def _cut(text: str) -> str:
 def _cell(value: Any) -> str:
     """Return a value as the HTML of a table's cell, a float to four digits."""
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return html.escape(_cut(text))
+    return html.escape(_cut_line(text))

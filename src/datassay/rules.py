@@ -61,35 +61,35 @@ def require(
 
 def positive(name: str, value: Any, *, finite: bool = False, **words: Unpack[Words]) -> None:
     """Check that a number is above 0; infinity passes unless `finite` is asked for."""
-    number = _number(value)
+    number = _to_number(value)
     rule = "be positive"
     if finite:
         rule = "be finite and positive"
-    require(number > 0 and not (finite and math.isinf(number)), name, rule, _show(value), **words)
+    require(number > 0 and not (finite and math.isinf(number)), name, rule, _quote(value), **words)
 
 
 def at_least(
     name: str, value: Any, minimum: float, *, finite: bool = False, **words: Unpack[Words]
 ) -> None:
     """Check that a number is at least `minimum`; infinity passes unless `finite` is asked for."""
-    number = _number(value)
+    number = _to_number(value)
     holds = number >= minimum and not (finite and math.isinf(number))
     rule = f"be at least {minimum:,}{text_if(finite, ' and finite')}"
-    require(holds, name, rule, _show(value), **words)
+    require(holds, name, rule, _quote(value), **words)
 
 
 def integer(name: str, value: Any, minimum: int = 1, **words: Unpack[Words]) -> None:
     """Check for an integer of at least `minimum`, Python's or NumPy's; not True, not 2.0."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     rule = f"be a whole number of at least {minimum:,}"
-    require(is_whole and int(value) >= minimum, name, rule, _show(value), **words)
+    require(is_whole and int(value) >= minimum, name, rule, _quote(value), **words)
 
 
 def in_interval(
     name: str, value: Any, low: float, high: float, ends: str = "[]", **words: Unpack[Words]
 ) -> None:
     """Check that a number lies between two; `ends` is "[]", "[)", … as in interval notation."""
-    number = _number(value)
+    number = _to_number(value)
     if ends[0] == "[":
         is_above = number >= low
     else:
@@ -99,7 +99,7 @@ def in_interval(
     else:
         is_below = number < high
     rule = f"lie in {ends[0]}{low:g}, {high:g}{ends[1]}"
-    require(is_above and is_below, name, rule, _show(value), **words)
+    require(is_above and is_below, name, rule, _quote(value), **words)
 
 
 def fraction(name: str, value: Any, ends: str = "(]", **words: Unpack[Words]) -> None:
@@ -118,7 +118,7 @@ def one_of(
         rule = f"one of {', '.join(map(str, names))}"
     rule = f"be {rule}{text_if(alternative, ', or ')}{alternative}"
     holds = any(isinstance(value, type(n)) and value == n for n in names)
-    require(holds, name, rule, _show(value), **words)
+    require(holds, name, rule, _quote(value), **words)
 
 
 def finite(name: str, values: Any, **words: Unpack[Words]) -> None:
@@ -152,8 +152,8 @@ def probabilities(name: str, values: Any, **words: Unpack[Words]) -> None:
     require(not len(bad_rows), name, rule, ", ".join([got, *example]), **words)
 
 
-def _number(value: Any) -> float:
-    """Return a value as a float; NaN, for which every comparison fails, if it is no number."""
+def _to_number(value: Any) -> float:
+    """Return a value as a float; NaN if it is no number, so that comparisons fail."""
     is_scalar = getattr(value, "ndim", None) == 0  # of a tensor or an array
     if isinstance(value, str) or not (isinstance(value, Real) or is_scalar):
         return math.nan
@@ -163,8 +163,8 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _show(value: Any) -> str:
-    """Return a value as an error shows it: a string in quotes."""
+def _quote(value: Any) -> str:
+    """Return a value for an error message; strings in quotes, cut if long."""
     if isinstance(value, str):
         return repr(value)
     return str(value)

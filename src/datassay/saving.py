@@ -81,14 +81,14 @@ def read_result(cls: type, path: str | os.PathLike[str]) -> Any:
     try:
         with _open_file(file_path) as file:
             table = file.read()
-        return _build(cls, head["fields"], table, _classes(cls))
+        return _build(cls, head["fields"], table, _list_classes(cls))
     except (*UNREADABLE, AttributeError) as error:
         why = " ".join(str(error).split())[:200]
         raise DataError(f"{file_path} is damaged: {why}. Compute and save it again.") from error
 
 
 def _read_head(path: Path) -> dict[str, Any] | None:
-    """Return the JSON in the file's metadata; None if it is no saved result."""
+    """Return the JSON in a file's metadata; None if no result was saved there."""
     try:
         with _open_file(path) as file:
             head = json.loads((file.schema_arrow.metadata or {})[KEY])
@@ -180,7 +180,7 @@ def _build(cls: type, fields: dict[str, Any], table: pa.Table, classes: dict[str
 
 
 def _decode(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
-    """Return the value that `_encode` wrote."""
+    """Return the value from the JSON that `_encode` made of it."""
     if isinstance(value, list):
         return [_decode(v, table, classes) for v in value]
     if not isinstance(value, dict):
@@ -205,7 +205,7 @@ def _decode(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
 
 
 def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
-    """Return an array from its description and the table of its values."""
+    """Return the array that `_encode_array` described, its values from the table."""
     dtype = np.dtype(content["dtype"])
     shape = tuple(content["shape"])
     column = None
@@ -229,14 +229,14 @@ def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
 
 
 def _holds_words(kind: pa.DataType) -> bool:
-    """Return whether the values of a column, or of its lists, are strings."""
+    """Return whether a column's values, or the items of its lists, are strings."""
     if pa.types.is_fixed_size_list(kind):
         kind = kind.value_type
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _classes(cls: type) -> dict[str, type]:
-    """Return the dataclasses that a result's fields may hold, at any depth, by name."""
+def _list_classes(cls: type) -> dict[str, type]:
+    """Return name → dataclass for all dataclasses in a result's fields, at any depth."""
     class_by_name: dict[str, type] = {}
     unvisited = [cls]
     while unvisited:

@@ -41,7 +41,7 @@ class Setting:
 
 
 def sentence_of(source: str) -> str:
-    """Return the first sentence of a docstring's entry on an argument, without importing."""
+    """Return the first sentence on an argument in a docstring, found without importing."""
     # source: "module:function.argument".
     module, _, path = source.partition(":")
     function, _, name = path.rpartition(".")

@@ -114,7 +114,7 @@ def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interva
 def sum_by_group(
     parts: Sequence[Float[np.ndarray, "r _"]], groups: Sequence[Shaped[np.ndarray, " _"] | None]
 ) -> list[Float[np.ndarray, "r _"]]:
-    """Sum differences over whole groups, which are independent where samples are not.
+    """Return the differences summed within each group, [r, groups] for each part.
 
     Args:
         parts: differences per sample, [r, samples], one array a held-out part; m samples in all.
@@ -178,11 +178,11 @@ def paired_interval(
     m = len(gains)
     mean = float(gains.mean())
     if min(map(len, parts)) < 2 and len(parts) >= FEWEST_PARTS:
-        return _interval_by_parts(parts, gains, unit, is_searched, level)
+        return _make_interval(parts, gains, unit, is_searched, level)
     if any(min(part_gains.shape) < 2 for part_gains in parts):
         return interval(mean, np.inf)
     share = np.array([(part_gains.shape[1] / m) ** 2 for part_gains in parts])
-    seed_var, residual_var, sample_var = np.array([_variances(gain) for gain in parts]).T
+    seed_var, residual_var, sample_var = np.array([_split_variance(gain) for gain in parts]).T
     by_seed = float(share @ seed_var)
     by_sample = _sample_variance(gains, unit)
     seed_freedom = sum(len(part_gains) - 1 for part_gains in parts)
@@ -194,7 +194,7 @@ def paired_interval(
         by_seed = max(by_seed, float(share @ base_variance))
         seed_freedom = sum(len(scores) - 1 for scores in base)
     within_part = max(by_seed, by_sample, by_seed + by_sample - float(share @ residual_var))
-    between = _part_variance(parts, seed_var + sample_var - residual_var, is_searched)
+    between = _estimate_between(parts, seed_var + sample_var - residual_var, is_searched)
     total = within_part + between
     if not total > 0:
         return interval(mean, 0.0)
@@ -206,7 +206,7 @@ def paired_interval(
 def widen_by_variance(
     gain: float, low: float, high: float, targets: Float[np.ndarray, " m *k"]
 ) -> tuple[float, float]:
-    """Return the ends of a gain of R² where the variance that it divides by is estimated.
+    """Return (low, high) of an R² gain, widened as the targets' variance is estimated.
 
     low' = g − √((g − low)² + (g − v)²),  high' = g + √((high − g)² + (w − g)²)
 
@@ -242,14 +242,14 @@ def widen_by_variance(
     return new_low, new_high
 
 
-def _interval_by_parts(
+def _make_interval(
     parts: Sequence[np.ndarray],
     gains: Float[np.ndarray, " m"],
     unit: float,
     is_searched: bool,
     level: float,
 ) -> Interval:
-    """Return the interval of the mean gain from the spread of the parts' means."""
+    """Return the mean gain's interval from the variation between parts' means."""
     n = len(parts)
     means = np.array([part_gains.mean() for part_gains in parts])
     part_var = float(means.var(ddof=1))
@@ -265,8 +265,8 @@ def _sample_variance(gains: Float[np.ndarray, " m"], unit: float) -> float:
     return max(0.0, ((gains**2).sum() + unit) / (m + 2) - float(gains.mean()) ** 2) / m
 
 
-def _variances(part_gains: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
-    """Return three variances of a part's mean: over seeds, residual, and over samples."""
+def _split_variance(part_gains: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
+    """Return a part's variance of the mean: over seeds, residual, and over samples."""
     n_seeds, m = part_gains.shape
     by_seed = part_gains.mean(1)
     by_sample = part_gains.mean(0)
@@ -276,10 +276,10 @@ def _variances(part_gains: Float[np.ndarray, "R m"]) -> tuple[float, float, floa
     return seed_var, error / (m * n_seeds), float(by_sample.var(ddof=1)) / m
 
 
-def _part_variance(
+def _estimate_between(
     parts: Sequence[np.ndarray], variances: Float[np.ndarray, " F"], is_searched: bool
 ) -> float:
-    """Return the variance of F parts' means beyond the samples', times 1 + 1/F; 0 if none shows."""
+    """Return the variance between F parts' means not due to samples, times 1 + 1/F; ≥ 0."""
     # A χ² test decides whether one shows. variances: of each part's mean, over its samples.
     n = len(parts)
     if n < 2:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from html import unescape
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
@@ -17,6 +18,8 @@ from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 import datassay as da
+from datassay.act.review.decisions import Decision, Decisions
+from datassay.commands.corrected import correct_data
 from datassay.commands.finished import finished_run, sets_of
 from datassay.commands.run import job
 from datassay.commands.run.labels import to_check
@@ -272,6 +275,14 @@ def test_several_labels_of_suspects_are_named_and_differ():
     assert len(suspects) and (suspects["given"] != suspects["suggested"]).all()
     for row, given in suspects["given"].items():
         assert given == (" + ".join(n for n in names[::-1] if columns[n][row]) or "none")
+    when = datetime(2026, 11, 23, tzinfo=UTC)
+    decided = [Decision(row, "relabel", given, suspects["suggested"][row], when)
+               for row, given in suspects["given"].items()]  # fmt: skip
+    made = correct_data(found.user_data, found.findings.samples, Decisions(tuple(decided)))
+    for row, names_now in suspects["suggested"].items():
+        now = " + ".join(n for n in names[::-1] if made[n][row].as_py()) or "none"
+        assert now == names_now
+    assert made.drop_columns(names) == pa.table(columns).drop_columns(names)
 
 
 def test_a_notebook_shows_texts_as_texts(plain):

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from datassay.data.synthetic.mixtures import sd_mixture
-from datassay.methods.partition.division import _block_table
+from datassay.methods.partition.division import _tabulate_blocks
 from datassay.methods.partition.division import gallery as surest_gallery
 from datassay.methods.partition.division import page as partition_page
 from datassay.methods.purify.command import PurifySettings
 from datassay.methods.purify.job import before_and_after, foreign, majority_source
 from datassay.methods.purify.job import run as run_purify
 from datassay.methods.purify.page import FILES as PURIFIED
-from datassay.methods.purify.page import _classes, purified_table, trace_table
+from datassay.methods.purify.page import _tabulate_classes, purified_table, trace_table
 from datassay.methods.purify.page import files as purify_files
 from datassay.methods.purify.page import gallery as removed_gallery
 from datassay.methods.purify.page import page as purify_page
@@ -252,13 +252,13 @@ def test_removed_samples_are_shown_in_their_order():
 def test_each_row_of_the_classes_and_of_the_blocks_is_its_own():
     findings, parts = purified(), divided()
     y, removed = findings.samples.y, findings.purification.removed
-    rows = {row.name: row.cells for row in _classes(findings)[0].rows}
+    rows = {row.name: row.cells for row in _tabulate_classes(findings)[0].rows}
     assert list(rows) == list(NAMES)
     for c, name in enumerate(NAMES):
         n, lost = (y == c).sum(), (y[removed] == c).sum()
         assert rows[name] == (f"{n:,}", f"{lost:,}", f"{n - lost:,}", share(lost / n))
     block, source, own = parts.partition.block, parts.samples.source, parts.own_responsibility
-    *rows, together = _block_table(parts).rows
+    *rows, together = _tabulate_blocks(parts).rows
     for k, row in enumerate(rows):
         inside = block == k
         names, counts = np.unique(source[inside], return_counts=True)

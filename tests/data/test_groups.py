@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 import datassay as da
 from datassay.act.choose.parts import FIFTHS, fifths
 from datassay.collect.collection import collect
-from datassay.data.assemble import _nearest_share
+from datassay.data.assemble import _mark_held_out
 from datassay.data.samples import SampleSet
 from datassay.data.splits import group_folds, time_blocks
 from datassay.errors import DataError, SettingError
@@ -56,7 +56,7 @@ def test_the_folds_held_out_are_those_whose_size_comes_nearest(has_classes):
             nearest.append(min(runs, key=lambda run: abs(run.sum() - share * len(fold))))
         leaving = [run for run in nearest if set(y[run]) <= set(y[~run])] if has_classes else []
         expected = (leaving or nearest)[0]
-        assert np.array_equal(_nearest_share(fold, y, share, has_classes), expected)
+        assert np.array_equal(_mark_held_out(fold, y, share, has_classes), expected)
 
 
 def test_folds_of_groups_hold_as_many_of_each_class():

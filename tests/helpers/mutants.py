@@ -139,7 +139,7 @@ EQUIVALENT = {
      "any number of samples tells",
     ("score/index/search.py", "if n_groups <= 2 * keep:"): "the best are the same",
     ("score/index/fidelity.py", "network, train=samples, removed=None, n=len(drawn) + m, "
-     "progress=silent, own_loss=None"): "correlations of effects in another unit are the same",
+     "progress=silent,"): "correlations of effects in another unit are the same",
     ("score/index/search.py", "if sum(len(packed) for _, packed, _ in pending) > ROWS_AT_ONCE:"):
      _AT_ONCE,
     ("store/journal.py", "end = file.seek(1, os.SEEK_END)"): _WHOLE,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from datassay.errors import SettingError
-from datassay.score.information.average import _balanced_subsets, average_information
+from datassay.score.information.average import _draw_balanced, average_information
 from datassay.score.sample_information import sample_information
 from helpers.linearizations import linearization, random_jacobians, random_linearization
 
@@ -20,7 +20,7 @@ def test_each_draw_is_the_information_in_its_subset(reduction):
     means, errors = [], []
     for size in (5, 8):
         values = np.full((4, 10), np.nan)
-        for row, subset in zip(values, _balanced_subsets(g, 10, size, 4), strict=True):
+        for row, subset in zip(values, _draw_balanced(g, 10, size, 4), strict=True):
             row[subset] = sample_information(lin.subset(subset), **run).information
         means.append(np.nanmean(values, 0))
         errors.append(np.nanstd(values, 0, ddof=1) / np.sqrt(np.isfinite(values).sum(0)))
@@ -30,7 +30,7 @@ def test_each_draw_is_the_information_in_its_subset(reduction):
 
 
 def test_draws_are_balanced_and_reproducible():
-    subsets = list(_balanced_subsets(np.random.default_rng(0), 10, 3, 7))
+    subsets = list(_draw_balanced(np.random.default_rng(0), 10, 3, 7))
     count = np.bincount(np.concatenate(subsets), minlength=10)
     assert all(len(np.unique(s)) == 3 for s in subsets) and count.max() - count.min() <= 1
     lin = random_linearization(10, 1, 1, 30, 4, seed=1)

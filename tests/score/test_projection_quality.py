@@ -42,8 +42,10 @@ def too_many_samples(monkeypatch):
 @pytest.mark.parametrize("outputs", ["joint", "averaged"])
 def test_the_features_are_those_of_the_run(monkeypatch, too_many_samples, outputs):
     """Oracle: the rows that collecting all samples gives for the samples that were drawn."""
-    seen, scores = [], quality_module._scores
-    monkeypatch.setattr(quality_module, "_scores", lambda *a: seen.append(a[0]) or scores(*a))
+    seen, scores = [], quality_module._compute_scores
+    monkeypatch.setattr(
+        quality_module, "_compute_scores", lambda *a: seen.append(a[0]) or scores(*a)
+    )
     given = {"outputs": outputs, "seed": 3}
     projection_quality(MODEL, TRAIN, VAL, n_features=(20,), n_samples=30, draws=1, **given)
     few = next(lin for lin in seen if lin.features is not None)

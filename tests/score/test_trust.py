@@ -10,7 +10,7 @@ import datassay as da
 from datassay.errors import SettingError
 from datassay.models import build_model
 from datassay.score import RetrainedHalves, RunSmoothness, Scores, standard_scores, trust_check
-from datassay.score.compare.trust import Estimate, _rows, verdict_of
+from datassay.score.compare.trust import Estimate, _make_rows, verdict_of
 from datassay.train import Recipe
 
 
@@ -175,6 +175,6 @@ def test_the_standard_scores_fit_their_samples(data):
 
 def test_a_score_is_held_against_the_best_of_what_is_free():
     ours, good, poor = (np.array([v, v + 0.01, v - 0.01]) for v in (0.5, 0.4, 0.1))
-    rows = _rows("a question", {"ours": ours, "poor": poor, "good": good}, ("poor", "good"))
+    rows = _make_rows("a question", {"ours": ours, "poor": poor, "good": good}, ("poor", "good"))
     ahead = {name: row[-3] for _, name, *row in rows}
     assert ahead["ours"] == pytest.approx(0.1) and np.isnan([ahead["good"], ahead["poor"]]).all()

@@ -90,8 +90,8 @@ def both(make, task, d, kept, recipe, monkeypatch):
     arguments = samples(d, classes, k), subsets(kept), recipe
     slow = train_networks([Unrecognised(m) for m in models], *arguments).state
     with monkeypatch.context() as patch:
-        patch.delattr(training, "_autograd")
-        patch.delattr(training, "_forward")
+        patch.delattr(training, "_write_autograd_gradients")
+        patch.delattr(training, "_compute_outputs")
         patch.setattr(training, "partial", None)
         fast = train_networks(models, *arguments).state
     return {name.removeprefix("inner."): w for name, w in slow.items()}, fast

@@ -97,7 +97,7 @@ class Backbone:
         if name == AUTO:
             name, is_there = default_encoder(*sets)
             if not name and encoder_kind(train) == "image":
-                return self._images(train, val)
+                return self._read_images(train, val)
             if not is_there:
                 pixels = encode_plainly(train, val)
                 if not name:
@@ -122,10 +122,10 @@ class Backbone:
             embedded = work.sets()
         return embedded["train"], embedded.get("val")
 
-    def _images(
+    def _read_images(
         self, train: SampleSet, val: SampleSet | None
     ) -> tuple[SampleSet, SampleSet | None]:
-        """Return images that are no photographs as pixels, or embedded if that predicts better."""
+        """Return images as pixels, or pretrained embeddings where these predict better."""
         name = OWN["image"][0]
         is_there = is_installed("image")
         sets = drop_none(train, val)
@@ -150,7 +150,7 @@ class Backbone:
 
 
 def predicted_share(samples: SampleSet) -> float:
-    """Return the balanced share of held-out images that a support vector machine gets right.
+    """Return the balanced accuracy on held-out images of a support vector machine on pixels.
 
     1, so that nothing better than pixels is looked for, with fewer than 40 images or 2 classes,
     with fewer than 16 pixels a side, or if the values are not those of pixels.
@@ -181,7 +181,7 @@ def predicted_share(samples: SampleSet) -> float:
 def _annotate(
     train: SampleSet, val: SampleSet | None, note: str
 ) -> tuple[SampleSet, SampleSet | None]:
-    """Return both sets with a note added on how they were read; log it."""
+    """Return both sets with a note, which is logged, on how they were read."""
     logger.warning("%s.", note)
     previous = train.encoding or Encoding("")
     encoding = replace(previous, note="; ".join(filter(None, (previous.note, note))))

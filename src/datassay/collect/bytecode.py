@@ -36,7 +36,7 @@ def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 
 def nested_codes(code: CodeType) -> list[CodeType]:
-    """Return a function's code, and that of all functions inside it."""
+    """Return the code objects of a function and of all functions defined inside it."""
     codes = [code]
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -45,9 +45,11 @@ def nested_codes(code: CodeType) -> list[CodeType]:
 
 
 def describe_code(code: CodeType) -> list[object]:
-    """Describe a function as plain values, equal for equal source whatever its comments."""
+    """Return JSON values that identify a function's code; comments and layout do not count."""
     lines = [
-        [i.opname, _argument(i)] for i in instructions(code) if i.opname not in {"CACHE", "NOP"}
+        [i.opname, _describe_argument(i)]
+        for i in instructions(code)
+        if i.opname not in {"CACHE", "NOP"}
     ]
     counts = [code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount]
     names = [ADDRESS.sub("#", name) for name in code.co_varnames]
@@ -55,8 +57,8 @@ def describe_code(code: CodeType) -> list[object]:
     return [lines, counts, names, code.co_flags & 0x2C, code.co_exceptiontable.hex()]
 
 
-def _argument(instruction: dis.Instruction) -> object:
-    """Return an instruction's argument as JSON values, the same in every process."""
+def _describe_argument(instruction: dis.Instruction) -> object:
+    """Return a bytecode instruction's argument as JSON values, equal in every process."""
     value = instruction.argval
     if isinstance(value, CodeType):
         return describe_code(value)
@@ -73,24 +75,24 @@ def attributes_read(code: CodeType) -> set[str]:
 
 
 def names_written(code: CodeType) -> set[str]:
-    """Return the names that a function assigns to, or whose items it changes, adds or removes."""
+    """Return the variables that a function assigns, or whose items or attributes it changes."""
     names: set[str] = set()
     for nested in nested_codes(code):
         steps = instructions(nested)
         names |= {step.argval for step in steps if step.opname in STORES}
         # `a.b[c] = d`: the target starts where its container starts.
         changed_items = (step for step in steps if step.opname in ITEMS)
-        starts = {_source_start(step) for step in changed_items} - {(None, None)}
+        starts = {_find_source_start(step) for step in changed_items} - {(None, None)}
         loads = [step for step in steps if step.opname in LOADS | GLOBALS]
-        names |= {step.argval for step in loads if _source_start(step) in starts}
+        names |= {step.argval for step in loads if _find_source_start(step) in starts}
         for owner, op in pairwise(steps):
             if op.opname in LOADS and op.argval in MUTATORS and owner.opname in LOADS | GLOBALS:
                 names.add(owner.argval)
     return names
 
 
-def _source_start(instruction: dis.Instruction) -> tuple[int | None, int | None]:
-    """Return the line and column where an instruction's source starts; None for what is unknown."""
+def _find_source_start(instruction: dis.Instruction) -> tuple[int | None, int | None]:
+    """Return the line and column of an instruction's source; None where unknown."""
     positions = instruction.positions
     if positions is None:
         return (None, None)
@@ -98,13 +100,13 @@ def _source_start(instruction: dis.Instruction) -> tuple[int | None, int | None]
 
 
 def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted path, value) of each global and import that a function reads, never writes."""
+    """Yield (dotted path, value) of each global or import that a function reads only."""
     written = names_written(function.__code__)
     for code in nested_codes(function.__code__):
         steps = instructions(code)
         modules = {}
         for index, step in enumerate(steps):
-            value = _outside_value(function, steps, index, modules)
+            value = _load_outside_value(function, steps, index, modules)
             path = str(step.argval)
             for load in steps[index + 1 :]:
                 if not isinstance(value, ModuleType) or load.opname not in LOADS:
@@ -115,13 +117,10 @@ def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
                 yield path, value
 
 
-def _outside_value(
-    function: FunctionType,
-    steps: Sequence[dis.Instruction],
-    index: int,
-    modules: dict[str, Any],
+def _load_outside_value(
+    function: FunctionType, steps: Sequence[dis.Instruction], index: int, modules: dict[str, Any]
 ) -> Any:
-    """Return the global, import or imported module that an instruction loads, else MISSING."""
+    """Return the global or imported value that an instruction loads, else MISSING."""
     # `modules` holds the function's imports by local name, and is filled on the way.
     step = steps[index]
     if step.opname in GLOBALS:

@@ -63,9 +63,9 @@ def choose_form(
     device: str = "cpu",
     is_table: bool = False,
 ) -> Form:
-    """Choose the form that fits the memory, exact where it can be; settings are those of `collect`.
+    """Return the most exact form of kernel or features that fits memory and time.
 
-    `sizes` are (n, m, k): training samples, validation samples, outputs.
+    Settings are those of `collect`. sizes: n training samples, m validation samples, k outputs.
 
     Returns:
         The form. "auto" takes the first of these that fits the memory, and of 1 to 4 the seconds:
@@ -84,12 +84,12 @@ def choose_form(
     free_bytes = available_memory() if memory is None else memory
     landmarks = TABLE_LANDMARKS if is_table else LANDMARKS
     time_limit = TABLE_SECONDS if is_table else MOST_SECONDS  # of an exact form
-    candidates = _candidates(layers, sizes[2], projection, outputs, landmarks, time_limit)
+    candidates = _list_candidates(layers, sizes[2], projection, outputs, landmarks, time_limit)
     kind = cast(ProjectionKind, projection_kind)
-    forms = [_sized_form(layers, sizes, candidate, kind, precision) for candidate in candidates]
+    forms = [_size_form(layers, sizes, candidate, kind, precision) for candidate in candidates]
     # Taken where none fits; the caller compares peak_bytes with memory.
     smallest = forms[-1]
-    affordable = _affordable_forms(forms, candidates, layers, sizes, landmarks[-1])
+    affordable = _select_affordable(forms, candidates, layers, sizes, landmarks[-1])
     preferred = next(iter(affordable), smallest)
     fitting = (form for form in affordable if form.peak_bytes <= SHARE * free_bytes)
     form = next(fitting, smallest)
@@ -110,10 +110,10 @@ def choose_form(
     return replace(form, products=ProductSettings(cast(ProductPrecision, products), device, memory))
 
 
-def _affordable_forms(
+def _select_affordable(
     forms: list[Form], candidates: "list[_Candidate]", layers: Layers, sizes, fewest_landmarks: int
 ) -> list[Form]:
-    """Return the forms that keep to their candidates' seconds, in order."""
+    """Return the forms that take no longer than their candidates' time limits, in order."""
     # The fewest landmarks may take as long as the slowest form without a limit.
     predicted_seconds = [nominal_seconds(form, sizes[1]) for form in forms]
     pairs = list(zip(candidates, predicted_seconds, strict=True))
@@ -131,7 +131,7 @@ def _affordable_forms(
 
 
 def _describe_alternative(forms: list[Form], n_queries: int) -> str:
-    """Describe the cheapest exact form and its seconds; "" where there is none."""
+    """Return words on the cheapest exact form and its seconds; "" without any."""
     exact = [f for f in forms if f.projection is None and not f.landmarks]
     if not exact:
         return ""
@@ -177,12 +177,12 @@ class _Candidate:
     takes_smaller: bool = False  # a kernel only where it is smaller than features
 
 
-def _candidates(
+def _list_candidates(
     layers: Layers, k: int, projection, outputs, landmarks: tuple[int, ...], time_limit: float
 ) -> list[_Candidate]:
-    """Return the candidates that the settings allow, best first; the last may take any time."""
+    """Return the allowed candidate forms, best first; the last has no time limit."""
     if projection == "auto":
-        return _auto_candidates(layers, k, outputs, landmarks, time_limit)
+        return _list_auto_candidates(layers, k, outputs, landmarks, time_limit)
     if outputs == "mixed":
         return [_Candidate("averaged", projection, _ANY, "projection was set", takes_smaller=True)]
     if outputs == "landmarks":
@@ -190,13 +190,13 @@ def _candidates(
     candidates = []
     if projection is None:
         joint_seconds = time_limit if outputs == "auto" else _ANY
-        candidates = _exact_candidates(outputs, joint_seconds, _ANY)
+        candidates = _list_exact(outputs, joint_seconds, _ANY)
     fallback: Outputs = "averaged" if outputs == "averaged" else "joint"
     return [*candidates, _Candidate(fallback, projection, _ANY, "projection was set")]
 
 
-def _exact_candidates(outputs, joint_seconds: float, averaged_seconds: float) -> list[_Candidate]:
-    """Return the exact kernels that `outputs` allows, with the seconds that each may take."""
+def _list_exact(outputs, joint_seconds: float, averaged_seconds: float) -> list[_Candidate]:
+    """Return the allowed exact kernels as candidates, each with its time limit, seconds."""
     candidates = []
     if outputs in {"auto", "joint"}:
         candidates.append(_Candidate("joint", None, joint_seconds, "n·k or the model is small"))
@@ -206,12 +206,12 @@ def _exact_candidates(outputs, joint_seconds: float, averaged_seconds: float) ->
     return candidates
 
 
-def _auto_candidates(
+def _list_auto_candidates(
     layers: Layers, k: int, outputs, landmarks: tuple[int, ...], time_limit: float
 ) -> list[_Candidate]:
-    """Return the candidates of projection "auto", in the order that `choose_form` lists."""
+    """Return the candidates of projection "auto", in `choose_form`'s order."""
     joint_seconds = time_limit if outputs == "auto" else MOST_SECONDS
-    candidates = _exact_candidates(outputs, joint_seconds, time_limit)
+    candidates = _list_exact(outputs, joint_seconds, time_limit)
     if outputs in {"auto", "averaged", "landmarks"}:
         reason = "n is large, so the kernel is seen from some of the samples"
         candidates += [_Candidate("averaged", None, MOST_SECONDS, reason, m) for m in landmarks]
@@ -235,16 +235,16 @@ def _auto_candidates(
     return candidates
 
 
-def _sized_form(
+def _size_form(
     layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind, precision: str
 ) -> Form:
-    """Return a candidate's form with its sizes: rows, features, bytes and operations."""
+    """Return a candidate as a Form, with its rows, features, bytes and operations."""
     n, m, n_outputs = sizes  # samples, queries
     k = n_outputs  # that are differentiated: the outputs, or random mixtures of many
     if candidate.outputs == "averaged" and candidate.projection is None:
         k = min(n_outputs, MIXTURES)
     sizes = (n, m, k)
-    item = _item_bytes(layers, sizes, precision)
+    item = _choose_item_bytes(layers, sizes, precision)
     work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
     common = partial(
         Form,
@@ -256,7 +256,7 @@ def _sized_form(
         jacobian_flops=work,
     )
     if candidate.landmarks:
-        return _landmark_form(layers, sizes, candidate.landmarks, item, common)
+        return _size_landmarks(layers, sizes, candidate.landmarks, item, common)
     outputs: Outputs = "joint"
     if k != 1:
         outputs = candidate.outputs
@@ -275,8 +275,8 @@ def _sized_form(
         call_values = 4 * n_held
     else:
         n_held = n_features if is_averaged and not is_kernel else k * n_features
-        call_values = 4 * _call_values(layers, k)
-        call_values += k * (n_features + 2 * _full_size(layers, projection, kind))
+        call_values = 4 * _count_call_values(layers, k)
+        call_values += k * (n_features + 2 * _largest_full_gradient(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * call_values))))
     jacobians = item * (n + m) * n_held
     calls = item * chunk * call_values
@@ -307,8 +307,8 @@ def _sized_form(
     )
 
 
-def _item_bytes(layers: Layers, sizes, precision: str) -> int:
-    """Return the bytes of a number of the Jacobians, 8 or 4; sizes are (n, m, k)."""
+def _choose_item_bytes(layers: Layers, sizes, precision: str) -> int:
+    """Return 8 or 4, the bytes of a Jacobian's entry; sizes: (n, m, k)."""
     n, m, k = sizes
     if precision == "auto":
         n_products = layers.n_parameters  # of a forward pass; a convolution's at every position
@@ -321,8 +321,10 @@ def _item_bytes(layers: Layers, sizes, precision: str) -> int:
     return 8 if precision == "float64" else 4
 
 
-def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: partial[Form]) -> Form:
-    """Return the form of features against landmarks (Nyström), with its sizes."""
+def _size_landmarks(
+    layers: Layers, sizes, landmarks: int, item: int, common: partial[Form]
+) -> Form:
+    """Return the form of Nyström features against landmarks, with its sizes and work."""
     n, m, k = sizes
     p = min(n, landmarks)
     rows = n + m
@@ -350,7 +352,7 @@ def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: par
 
 
 def coordinates_for(layers: Layers, n_features: int) -> int:
-    """Return the fewest coordinates a tensor that keep `n_features` in all, or every weight."""
+    """Return the least projection size per tensor that keeps n_features in total."""
     remaining = n_features
     limit = 0
     tensors = layers.sizes.values()
@@ -368,8 +370,8 @@ def _n_factors(layers: Layers, k: int) -> int:
     return dense + k * sum(layers.direct.values())
 
 
-def _call_values(layers: Layers, k: int) -> int:
-    """Return a sample's values in a Jacobian call for projecting: convolutions as factors."""
+def _count_call_values(layers: Layers, k: int) -> int:
+    """Return the values per sample that a Jacobian call holds before projecting."""
     values = _n_factors(layers, k)
     for name, (n_out, height, width) in layers.convolutions.items():
         weight = layers.direct[parameter_name(name, "weight")]
@@ -377,8 +379,8 @@ def _call_values(layers: Layers, k: int) -> int:
     return values
 
 
-def _full_size(layers: Layers, projection: int | None, kind: ProjectionKind) -> int:
-    """Return the entries of the largest weight whose full gradient is formed to project it."""
+def _largest_full_gradient(layers: Layers, projection: int | None, kind: ProjectionKind) -> int:
+    """Return the size of the largest weight whose gradient is formed in full to project it."""
     weights = [n_in * n_out for n_in, n_out, _ in layers.dense.values()]
     weights += [layers.direct[parameter_name(name, "weight")] for name in layers.convolutions]
     full = [w for w in weights if projection is None or kind == "sparse_sign" or w <= projection]
@@ -386,7 +388,7 @@ def _full_size(layers: Layers, projection: int | None, kind: ProjectionKind) -> 
 
 
 def _kernel_working_bytes(layers: Layers, sizes, b: int, item: int, has_factors: bool) -> float:
-    """Return the bytes of two panels, and of float64 copies where Jacobians are float32."""
+    """Return the working bytes of forming the kernel: two panels, and float64 copies."""
     n, _, k = sizes
     panel = min(WORKING_BYTES, 8 * (n * b) ** 2)
     if item == 8:

@@ -21,12 +21,7 @@ from datassay.collect.jacobian.kernel import kernel, landmark_positions
 from datassay.collect.jacobian.per_sample import inspect_layers, typed_copy, vectorizable_layers
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, check_initial_fit, probability_warning
-from datassay.collect.jacobian_pass import (
-    PROJECTED,
-    JacobianPass,
-    add_landmarks,
-    collect_blocks,
-)
+from datassay.collect.jacobian_pass import PROJECTED, JacobianPass, add_landmarks, collect_blocks
 from datassay.collect.layers import Layers
 from datassay.collect.linearization import Linearization
 from datassay.collect.settings import Collection, Computing
@@ -123,7 +118,7 @@ def collect(
     else:
         runner = engine
     layers, form, (train, val) = _plan(model, train, val, settings, store)
-    notes = _memory_warnings(form, memory)
+    notes = _warn_of_memory(form, memory)
     if layers.unvectorized:
         notes += (f"samples are differentiated one at a time, slowly: {layers.unvectorized}",)
     frozen = typed_copy(model, getattr(torch, form.precision)).to(form.products.device)
@@ -154,7 +149,7 @@ def collect(
             matrices["features"] = stored.features("train")
             matrices["val_features"] = stored.features("val")
         else:
-            matrices |= _kernel_or_features(blocks, n, form, with_val=val is not None)
+            matrices |= _build_matrices(blocks, n, form, with_val=val is not None)
     notes += probability_warning(f0[:n], train.is_classification)
     notes += check_initial_fit(
         f0[:n],
@@ -193,7 +188,7 @@ def plan_collection(
 
 
 def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> PlanStep:
-    """Return the plan's step of collecting n samples, from counted products and a timed batch."""
+    """Return the planned work of collecting n samples, by counting and one timed batch."""
     layers = sample_layers(model, train)
     frozen = typed_copy(model, getattr(torch, form.precision)).to(form.products.device)
     pilot_samples = train.subset(np.arange(min(len(train), form.chunk, PILOT)))
@@ -209,7 +204,7 @@ def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> P
     first_seconds, _ = time_call(lambda: batch.arrays(batch.chunks[0]))
     later_seconds, _ = time_call(lambda: batch.arrays(batch.chunks[0]))
     return PlanStep(
-        "collect", f"{form.summary}; {form.reason}; {form.chunk} samples a call",
+        "collect", f"{form.summary}; {form.chunk} samples a call",
         step_bytes(form)["collect"], {"float64": form.kernel_flops},
         pilot=first_seconds + n / len(pilot_samples) * later_seconds, counted=form.jacobian_flops,
     )  # fmt: skip
@@ -222,7 +217,7 @@ def _plan(
     settings: dict,
     store: str | Path | None = None,
 ) -> tuple[Layers, Form, tuple[SampleSet, SampleSet | None]]:
-    """Return the layers, the form, and (train, val) with labels numbered as the outputs are."""
+    """Return the layers, the chosen form, and both sets with labels as output indices."""
     device = check_device(settings.get("device", "cpu"))
     checked: dict[str, Any] = settings | {"device": device}
     check_sets(train, val)
@@ -250,7 +245,7 @@ def _plan(
 
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
-    """Raise DataError for sets that cannot be learned from or do not belong together."""
+    """Raise DataError if the sets are too small, or their classes or inputs do not match."""
     for name, samples in (("train", train), ("val", coalesce(val, train))):
         check_kind(name, samples, SampleSet)
     if len(train) < 2:
@@ -276,7 +271,7 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
 
 
 def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
-    """Return the layers that are collected, after trying the network on the first samples."""
+    """Return the layers whose Jacobians can be collected, tried on the first samples."""
     probe = typed_copy(model, torch.float32)
     x = network_inputs(samples.x[:4], probe, torch.float32)
     layers = inspect_layers(probe, x[:1])
@@ -290,7 +285,7 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
-    """Return float64 targets for k outputs: values, one-hot classes, or 0 and 1 for one output."""
+    """Return targets [n, k] in float64: numbers, one-hot classes, or 0/1 for one output."""
     samples = recode_for_outputs(samples, n_outputs, is_own=True)  # maybe more outputs than classes
     check_n_outputs(samples, n_outputs)
     y = torch.as_tensor(samples.y)
@@ -301,8 +296,8 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     return torch.nn.functional.one_hot(y.long(), n_outputs).double()
 
 
-def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
-    """Return, and log, warnings if the memory chose the form, or does not hold it."""
+def _warn_of_memory(form: Form, memory: float | None) -> tuple[str, ...]:
+    """Return (and log) warnings if memory limited the form, or is still too small for it."""
     if memory is None:
         memory = available_memory()
     results = []
@@ -323,10 +318,8 @@ def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
     return tuple(results)
 
 
-def _kernel_or_features(
-    blocks: dict[str, Block], n: int, form: Form, with_val: bool
-) -> dict[str, Any]:
-    """Return the Linearization's kernel or features by field; the first n samples are training."""
+def _build_matrices(blocks: dict[str, Block], n: int, form: Form, with_val: bool) -> dict[str, Any]:
+    """Return {field of Linearization: kernel or features}; the first n samples are training."""
     matrices: dict[str, Any] = {}
     train = {name: map_block(b, lambda t: t[:n]) for name, b in blocks.items()}
     blocks_by_prefix = {"": train}

@@ -26,7 +26,7 @@ class Convolution:
     def gradients(
         self, x: Tensor, gradient: Float[Tensor, "b places rows"], n: int
     ) -> Float[Tensor, "n rows columns"]:
-        """Return each sample's gradient, n = b, or their sum, n = 1."""
+        """Return per-sample gradients by the weights (n = b), or their sum (n = 1)."""
         # Each of n samples is a group of channels of a convolution with n times the weights.
         layer = self.layer
         x, padding = _pad(layer, x)
@@ -54,7 +54,8 @@ def append_ones(inputs: Tensor, trains_bias: bool) -> Tensor:
 
 
 def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size places"]:
-    """Return what a convolution's kernel sees at each place; size = channels · kernel entries."""
+    """Return the input patches that a convolution's kernel multiplies at each position."""
+    # size: input channels · kernel entries. places: output positions.
     x, padding = _pad(layer, x)
     sizes = [layer.kernel_size, layer.dilation, padding, layer.stride]
     if isinstance(layer, nn.Conv1d):  # unfold knows two axes: a height of 1 is put before
@@ -65,7 +66,7 @@ def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size pl
 
 
 def _pad(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> tuple[Tensor, Sequence[int]]:
-    """Return a convolution's input, padded unless by equal zeros, and how wide these are."""
+    """Return a convolution's input and the zero padding left to apply; others are applied."""
     padding: Sequence[int] = ()
     if isinstance(layer.padding, str):  # "same" or "valid"
         lost = [d * (k - 1) for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]

@@ -54,8 +54,8 @@ class EmbeddingPass:
         self.device = device
         self.progress = progress
         self.parts = dict(zip(PARTS, sets, strict=False))
-        raw = {name: _encoder_inputs(samples) for name, samples in self.parts.items()}
-        scale = _pixel_scale(raw)
+        raw = {name: _read_inputs(samples) for name, samples in self.parts.items()}
+        scale = _find_pixel_scale(raw)
         self.samples = {name: _Samples(values, scale) for name, values in raw.items()}
         self.sizes = {name: len(samples) for name, samples in self.parts.items()}
         self.total = sum(self.sizes.values())
@@ -70,20 +70,21 @@ class EmbeddingPass:
             self.batch_size = cpu_batch
         self.n_embedded = 0  # samples embedded here, not read from the store
         self.started = 0.0  # time at which the first of them began
+        self.clocks: list[tuple[int, float]] = []  # samples embedded, and when, by batch
         self.known: dict[str | int, tuple[np.ndarray, bool]] = {}  # by key: embedding, was it cut?
 
     def sets(self) -> dict[str, SampleSet]:
-        """Embed both sets: x becomes the embeddings, after the columns that come with texts."""
-        x = self._columns()
+        """Return both sets with x replaced by embeddings; a text's number columns come first."""
+        x = self._allocate_inputs()
         n_cut = 0
-        for chunk, values, is_cut in self._chunks():
+        for chunk, values, is_cut in self._embed_chunks():
             x[chunk.split][chunk.samples, -self.encoder.width :] = values
             n_cut += int(is_cut.sum())
         notes = []
         if n_cut:
             notes = [f"{n_cut:,} of {self.total:,} texts were cut at {self.encoder.limit} tokens"]
             logger.warning("%s: %s.", self.encoder.name, notes[0])
-        if n_zero := self._silence_constants(x):
+        if n_zero := self._zero_constants(x):
             notes.append(
                 f"{n_zero} of its numbers vary by less than a millionth of what the others do, and "
                 "were set to 0"
@@ -94,22 +95,29 @@ class EmbeddingPass:
         return self._to_sets(x, "; ".join(notes), seconds)
 
     def plan_sets(self) -> dict[str, SampleSet]:
-        """Return both sets as `sets` does, but with the first samples' embeddings repeated."""
-        # Their encoding says how many seconds all would take.
-        x = self._columns()
+        """Return both sets with placeholder embeddings, and the seconds that all would take."""
+        # The first embeddings are repeated; `encoding` holds the seconds.
+        x = self._allocate_inputs()
         rows = np.arange(min(SAMPLES_BEFORE_ESTIMATE, self.sizes["train"]))
-        self._embed("train", rows[:2])  # the first call of a network is slow
-        started = time.perf_counter()
-        batches = np.split(rows, range(self.batch_size, len(rows), self.batch_size))
-        values = np.concatenate([self._embed("train", batch)[0] for batch in batches])
-        seconds = time.perf_counter() - started
+        self._embed("train", rows[:2])
+        self.clocks = [(0, time.perf_counter())]
+        parts = []
+        for batch in np.split(rows, range(self.batch_size, len(rows), self.batch_size)):
+            parts.append(self._embed("train", batch)[0])
+            self.clocks.append((self.clocks[-1][0] + len(batch), time.perf_counter()))
+        values = np.concatenate(parts)
         for set_x in x.values():
             set_x[:, -self.encoder.width :] = values[np.arange(len(set_x)) % len(values)]
-        self._silence_constants(x)
-        return self._to_sets(x, "", seconds / len(rows) * self.total)
+        self._zero_constants(x)
+        return self._to_sets(x, "", self._estimate_seconds())
 
-    def _columns(self) -> dict[str, np.ndarray]:
-        """Return each part's x to be: a text's columns of numbers, then room for its embedding."""
+    def _estimate_seconds(self) -> float:
+        """Estimate how long all samples take, by all batches but the first, which is slow."""
+        (n_start, start), (n_end, end) = self.clocks[0], self.clocks[-1]
+        return (end - start) / (n_end - n_start) * self.total
+
+    def _allocate_inputs(self) -> dict[str, np.ndarray]:
+        """Return each part's x with a text's number columns filled in, embeddings still empty."""
         width = self.encoder.width
         x = {}
         for name, samples in self.parts.items():
@@ -125,8 +133,8 @@ class EmbeddingPass:
                 x[name][:, :n_numbers] = samples.x[:, :n_numbers]
         return x
 
-    def _silence_constants(self, x: dict[str, np.ndarray]) -> int:
-        """Set embedding columns that only rounding moves to 0; return their number."""
+    def _zero_constants(self, x: dict[str, np.ndarray]) -> int:
+        """Set embedding columns that vary only by rounding to 0; return their number."""
         train = x["train"][:, -self.encoder.width :]
         deviation = np.array([column.std(dtype=np.float64) for column in train.T])
         constant_idx = np.flatnonzero(deviation < CONSTANT_BELOW * np.median(deviation))
@@ -135,6 +143,7 @@ class EmbeddingPass:
         return len(constant_idx)
 
     def _to_sets(self, x: dict[str, np.ndarray], note: str, seconds: float) -> dict[str, SampleSet]:
+        """Return the parts with their new x, and an encoding that notes how it was made."""
         encoder = self.encoder
         encoding = Encoding(
             encoder.name, encoder.width, self.weights, encoder.recipe, note, round(seconds, 1)
@@ -146,9 +155,9 @@ class EmbeddingPass:
         """SHA-256 of the weights: of their file, or of the tensors where none is known."""
         return self.encoder.digest or weights_digest(self.encoder.network)
 
-    def _chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
+    def _embed_chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
         """Yield (chunk, embeddings [b, width], is_cut [b]) in order, stored or computed."""
-        store = self._store()
+        store = self._open_store()
         complete = set()
         if store is not None:
             complete = store.list_complete()
@@ -161,15 +170,17 @@ class EmbeddingPass:
                 if store is not None:
                     store.put(chunk.number, {"embedding": values, "cut": cut})
             if self.encoder.reads == "text" and len(self.known) < MOST_KNOWN:
-                self.known |= zip(self._keys(chunk), zip(values, cut, strict=True), strict=True)
+                self.known |= zip(
+                    self._list_keys(chunk), zip(values, cut, strict=True), strict=True
+                )
             yield chunk, values, cut
             before = 0
             if chunk.split == "val":
                 before = self.sizes["train"]
             self.progress(STEP, before + chunk.stop, self.total)
 
-    def _store(self) -> FeatureStore | None:
-        """Open the store of the embeddings; None where none was asked for."""
+    def _open_store(self) -> FeatureStore | None:
+        """Open the store of embeddings; return None without a store location."""
         if self.store_location is None:
             return None
         run = {
@@ -187,8 +198,8 @@ class EmbeddingPass:
         layout = Layout(self.sizes, arrays, CHUNK)
         return FeatureStore(inside(self.store_location, EMBEDDINGS), run, layout, {})
 
-    def _keys(self, chunk: Chunk) -> list[str | int]:
-        """Return the key of each sample in a chunk: a text itself, an image's position."""
+    def _list_keys(self, chunk: Chunk) -> list[str | int]:
+        """Return a key per sample of a chunk: the text itself, or the image's position."""
         rows = range(chunk.start, chunk.stop)
         samples = self.samples[chunk.split]
         if self.encoder.reads == "text":
@@ -196,9 +207,9 @@ class EmbeddingPass:
         return list(rows)
 
     def _embed_chunk(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-        """Return a chunk's embeddings, [b, width], and [b], whether a text was cut."""
+        """Return a chunk's embeddings, [b, width], and which texts were truncated, [b]."""
         # Each distinct text is embedded once, in batches of similar length.
-        keys = self._keys(chunk)
+        keys = self._list_keys(chunk)
         embedded = {}
         row_of = {key: chunk.start + i for i, key in enumerate(keys) if key not in self.known}
         order = sorted(row_of, key=lambda key: len(key) if isinstance(key, str) else 0)
@@ -207,9 +218,10 @@ class EmbeddingPass:
             batch = order[start : start + self.batch_size]
             values, cut = self._embed(chunk.split, [row_of[key] for key in batch])
             embedded |= zip(batch, zip(values, cut, strict=True), strict=True)
-            n_before = self.n_embedded
             self.n_embedded += len(batch)
-            if n_before < SAMPLES_BEFORE_ESTIMATE <= self.n_embedded:
+            self.clocks.append((self.n_embedded, time.perf_counter()))
+            n_timed = self.n_embedded - self.clocks[0][0]
+            if n_timed - len(batch) < SAMPLES_BEFORE_ESTIMATE <= n_timed:
                 self._warn_if_long()
         available = ChainMap(embedded, self.known)
         values, cut = zip(*(available[key] for key in keys), strict=True)
@@ -217,7 +229,7 @@ class EmbeddingPass:
 
     def _warn_if_long(self) -> None:
         """Log how long all samples take, by those embedded so far, if that is long."""
-        seconds = (time.perf_counter() - self.started) / self.n_embedded * self.total
+        seconds = self._estimate_seconds()
         hint = text_if(not self.store_location, "; --store keeps the embeddings for the next run")
         task = f"{self.total:,} samples with {self.encoder.name}"
         if seconds > LONG_SECONDS:
@@ -226,15 +238,15 @@ class EmbeddingPass:
     def _embed(
         self, set_name: str, rows: Iterable[Any]
     ) -> tuple[Float[np.ndarray, "b width"], np.ndarray]:
-        """Return these rows' embeddings as float32, and [b], whether a text was cut."""
+        """Return the embeddings of some rows, float32, and which texts were truncated, [b]."""
         prepared = [self.encoder.prepare(self.samples[set_name][int(row)]) for row in rows]
         with torch.no_grad():
             batch = self.encoder.embed(prepared, self.device)
         return batch.values.float().cpu().numpy(), batch.cut
 
 
-def _encoder_inputs(samples: SampleSet) -> Any:
-    """Return what the encoder reads: texts, files, or an array of images."""
+def _read_inputs(samples: SampleSet) -> Any:
+    """Return the raw inputs for the encoder: texts, image files, or an array of images."""
     if samples.texts is not None:
         return samples.texts
     if samples.images is None:
@@ -242,8 +254,8 @@ def _encoder_inputs(samples: SampleSet) -> Any:
     return samples.images
 
 
-def _pixel_scale(raw: dict[str, Any]) -> float:
-    """Return what pixels of arrays are divided by, the same for both parts: 1 or 255."""
+def _find_pixel_scale(raw: dict[str, Any]) -> float:
+    """Return what all pixel arrays are divided by: 1 or 255; raise for other values."""
     arrays = [v for v in raw.values() if _are_pixels(v)]
     if not arrays:
         return 1.0
@@ -284,14 +296,14 @@ class _Samples:
         return np.moveaxis(image, -1, 0)
 
     def digest(self) -> str:
-        """Return the SHA-256 of all samples: of an array, of texts, or of files' contents."""
+        """Return the SHA-256 of all samples: an array's bytes, texts, or files' contents."""
         if _are_pixels(self.raw):
             return digest({"x": self.raw})
         items = self.raw
         sha = hashlib.sha256()
         if isinstance(self.raw, Pictures):
             items = self.raw.files
-            sha.update(f"upright, on {self.raw.ground}".encode())  # how they are read
+            sha.update(f"upright, on {self.raw.background}".encode())  # how they are read
         for item in items:
             content = item
             if isinstance(item, Path):
@@ -304,7 +316,7 @@ class _Samples:
 
 
 def _set_x(samples: SampleSet, x: np.ndarray, encoding: Encoding) -> SampleSet:
-    """Return the samples with x: columns of numbers, then embeddings, which get numbered names."""
+    """Return the samples with a new x, whose embedding columns get numbered names."""
     n_numbers = x.shape[1] - encoding.width
     embedding_names = (f"{encoding.name} {i}" for i in range(encoding.width))
     names = (*samples.feature_names[:n_numbers], *embedding_names)

@@ -47,7 +47,7 @@ DIGITS = 16
 
 
 def model_fingerprint(model: nn.Module) -> dict[str, object]:
-    """Return a network's printed architecture, weights' digest and code: one entry per cause."""
+    """Return what identifies a network: architecture in text, weights' digest, code digests."""
     model = unwrap(model)
     # A function kept in a module prints with its place in memory.
     printed = re.sub(r" at 0x[0-9a-f]+", "", str(model))
@@ -97,7 +97,7 @@ def samples_fingerprint(samples: SampleSet | None) -> str:
 
 
 def code_fingerprint(model: object) -> dict[str, str]:
-    """Return each piece of code's digest or version by its name, the same in every process."""
+    """Return {name: digest or version} of all code that decides the model's outputs."""
     # Of every class in the module tree outside torch and transformers: its methods, and the
     # functions, constants and objects that `forward`, and what it calls, name. Of every module: its
     # attributes, hooks and buffers that the state dict leaves out. What `forward` itself changes is
@@ -122,16 +122,16 @@ class _Walk:
         self.digests: dict[str, str] = {}  # by name
         self._names: dict[int, str] = {}  # of values described before, by id
         self._name_counts: Counter[str] = Counter()
-        self._changed_attributes = functools.cache(_changed_attributes)
+        self._find_changed_attributes = functools.cache(_find_changed_attributes)
         self._alive: list[object] = []  # so that no id is given twice
 
     def module(self, path: str, module: nn.Module) -> None:
-        """Record a module's class, and what it holds beside weights, saved buffers and modules."""
+        """Record a module's class, and its attributes, hooks and unsaved buffers."""
         cls = type(module)
         self.describe(cls)
         unsaved_names = sorted(module._non_persistent_buffers_set)
         unsaved = {name: module._buffers[name] for name in unsaved_names if name in module._buffers}
-        attributes = _read_attributes(module, BASE | self._changed_attributes(cls))
+        attributes = _read_attributes(module, BASE | self._find_changed_attributes(cls))
         hooks = {name: [*vars(module)[name].values()] for name in HOOKS if vars(module).get(name)}
         if unsaved or attributes or hooks:
             if path:
@@ -145,7 +145,7 @@ class _Walk:
         self.digests[name] = _digest(self.describe(value))
 
     def describe(self, value: Any, depth: int = 0) -> object:
-        """Return JSON values that stand for a value, the same in every process."""
+        """Return JSON values that identify a value, equal in every process."""
         # A function, class or object gets its name, under which its digest is noted.
         kind = type(value)
         if isinstance(value, enum.Enum):
@@ -165,7 +165,7 @@ class _Walk:
             return kind.__name__
 
     def _describe_compound(self, value: Any, depth: int) -> object:
-        """Return JSON values that differ where a container, function, class or object does."""
+        """Return JSON values that identify a container, function, class or object."""
         describe = functools.partial(self.describe, depth=depth)
         if isinstance(value, Mapping):
             return [type(value).__name__, [[describe(k), describe(v)] for k, v in value.items()]]
@@ -176,29 +176,29 @@ class _Walk:
         if isinstance(value, functools.partial):
             return ["partial", describe(value.func), describe(value.args), describe(value.keywords)]
         if isinstance(value, FunctionType):
-            return self._function(value)
+            return self._record_function(value)
         if isinstance(value, type):
-            return self._class(value)
+            return self._record_class(value)
         if isinstance(value, ModuleType):
             return ["module", value.__name__]
-        for parts in (_parts_of_callable(value), _parts_of_object(value)):
+        for parts in (_list_callable_parts(value), _list_object_parts(value)):
             if parts is not None:
                 self._assign_name(value, f"an object of {type(value).__qualname__}")
                 return [describe(type(value)), [describe(item) for item in parts]]
         return getattr(value, "__qualname__", type(value).__qualname__)
 
     def _assign_name(self, value: object, name: str) -> str:
-        """Give a value a name that no other has, so that it is described only once; return it."""
+        """Return a unique name, assigned to the value so that it is described only once."""
         self._name_counts[name] += 1
         number = self._name_counts[name]
         self._names[id(value)] = name if number == 1 else f"{name} #{number}"
         return self._names[id(value)]
 
-    def _function(self, function: FunctionType) -> str:
-        """Note the digest of a function's code and of all that it reads; return its name."""
+    def _record_function(self, function: FunctionType) -> str:
+        """Record the digest of a function's code and all that it reads; return its name."""
         name = self._assign_name(function, function.__qualname__.replace("<locals>.", ""))
-        closure = _closure(function)
-        origin = _code_origin(function.__globals__.get("__name__"))
+        closure = _read_closure(function)
+        origin = _classify_origin(function.__globals__.get("__name__"))
         if origin == "framework":
             inside = [self.describe(value) for value in closure.values()]
             self.digests[name] = _digest([function.__globals__["__name__"], inside])
@@ -215,13 +215,13 @@ class _Walk:
         ])
         return name
 
-    def _class(self, cls: type) -> str:
-        """Note the digest of a class's bases and members; return its name."""
+    def _record_class(self, cls: type) -> str:
+        """Record the digest of a class's bases and members; return its name."""
         # Methods that `forward` may reach count with all that they read, others and those of
         # packages by their own code alone. Attributes count in the user's own classes.
         # exec gives classes of code without a module the name of the built-in one.
         is_stray = cls.__module__ == "builtins" and vars(builtins).get(cls.__name__) is not cls
-        origin = "own" if is_stray else _code_origin(cls.__module__)
+        origin = "own" if is_stray else _classify_origin(cls.__module__)
         if origin in {"framework", "standard"}:
             self._note_version(cls.__module__)
             return f"{cls.__module__}.{cls.__qualname__}"
@@ -229,14 +229,14 @@ class _Walk:
         bases = [self.describe(base) for base in cls.__mro__[1:-1]]
         if origin == "package":
             self._note_version(cls.__module__)
-        skipped = self._changed_attributes(cls)
+        skipped = self._find_changed_attributes(cls)
         reachable = frozenset(vars(cls))
         if issubclass(cls, nn.Module):
-            reachable = _reachable_methods(cls)
+            reachable = _find_reachable_methods(cls)
         is_special = re.compile("__|_abc_impl$").match
         parts: list[list[object]] = []
         for member, value in vars(cls).items():
-            functions = _functions(value)
+            functions = _list_functions(value)
             if functions and (origin == "package" or member not in reachable):
                 parts.append([member, [describe_code(f.__code__) for f in functions]])
             elif functions or (
@@ -247,15 +247,15 @@ class _Walk:
         return name
 
     def _note_version(self, module: str) -> None:
-        """Note the version of a module's package, except of torch and the standard library."""
+        """Record the version of a module's package, except torch and the standard library."""
         top = module.partition(".")[0]
         # torch's own version is an entry of every manifest that needs it.
         if top not in {"torch", "builtins"} and top not in sys.stdlib_module_names:
             self.digests[f"package {top}"] = _find_version(top)
 
 
-def _parts_of_callable(value: Any) -> list[Any] | None:
-    """Return what a wrapper calls, or a pattern compares with; None for any other value."""
+def _list_callable_parts(value: Any) -> list[Any] | None:
+    """Return what a wrapper or pattern is made of; None for any other value."""
     if isinstance(value, property):
         return [value.fget, value.fset, value.fdel]
     if isinstance(value, staticmethod | classmethod):
@@ -272,18 +272,18 @@ def _parts_of_callable(value: Any) -> list[Any] | None:
     return [wrapped]
 
 
-def _parts_of_object(value: Any) -> list[Any] | None:
-    """Return what an object holds that decides its results; None where it is not looked into."""
+def _list_object_parts(value: Any) -> list[Any] | None:
+    """Return an object's contents that decide its results; None where they are not read."""
     if isinstance(value, torch.jit.ScriptModule):
         return [value.code]
     if isinstance(value, nn.Module):
-        skipped = (BASE | _changed_attributes(type(value))) - {"_modules", *HOOKS}
+        skipped = (BASE | _find_changed_attributes(type(value))) - {"_modules", *HOOKS}
         return [
             {**dict(value.named_parameters()), **dict(value.named_buffers())},
             _read_attributes(value, skipped),
         ]
     is_namespace = isinstance(value, SimpleNamespace | Namespace)
-    if not is_namespace and _code_origin(type(value).__module__) == "standard":
+    if not is_namespace and _classify_origin(type(value).__module__) == "standard":
         return None
     if hasattr(value, "__dict__") or _list_slots(value):
         return [_read_attributes(value, set())]
@@ -291,7 +291,7 @@ def _parts_of_object(value: Any) -> list[Any] | None:
 
 
 def _read_attributes(value: Any, skipped: set[str]) -> dict[str, Any]:
-    """Return an object's attributes by name, without those skipped or that say nothing."""
+    """Return {name: value} of an object's attributes, except those in `skipped`."""
     attributes = {**getattr(value, "__dict__", {})}
     attributes |= {
         name: getattr(value, name) for name in _list_slots(value) if hasattr(value, name)
@@ -310,8 +310,8 @@ def _list_slots(value: object) -> list[str]:
     return [name for name in names if not name.startswith("__")]
 
 
-def _functions(value: Any) -> list[FunctionType]:
-    """Return the functions of a class's member: a method, or inside a method or property."""
+def _list_functions(value: Any) -> list[FunctionType]:
+    """Return the plain functions in a class member: a method, or a property's."""
     candidates: Iterable[Any] = (value,)
     if isinstance(value, staticmethod | classmethod):
         candidates = (value.__func__,)
@@ -320,29 +320,29 @@ def _functions(value: Any) -> list[FunctionType]:
     return [f for f in candidates if isinstance(f, FunctionType)]
 
 
-def _reachable_methods(cls: type) -> frozenset[str]:
-    """Return the names of the methods that `forward` may call on the module, itself included."""
+def _find_reachable_methods(cls: type) -> frozenset[str]:
+    """Return names of the methods that `forward` may call, `forward` included."""
     members = {n: v for c in reversed(cls.__mro__[:-1]) for n, v in vars(c).items()}
     reached = set()
     waiting = {"forward", "__call__"}
     while waiting:
         name = waiting.pop()
         reached.add(name)
-        for f in _functions(members.get(name)):
+        for f in _list_functions(members.get(name)):
             waiting |= (attributes_read(f.__code__) & members.keys()) - reached
     return frozenset(reached)
 
 
-def _changed_attributes(cls: type) -> frozenset[str]:
-    """Return the names of the attributes that `forward`, or what it calls, changes itself."""
+def _find_changed_attributes(cls: type) -> frozenset[str]:
+    """Return names of the attributes that `forward` and its methods assign."""
     classes = [c for c in cls.__mro__ if c not in {nn.Module, object}]
-    members = [vars(c)[n] for c in classes for n in _reachable_methods(cls) if n in vars(c)]
-    functions = [f for member in members for f in _functions(member)]
+    members = [vars(c)[n] for c in classes for n in _find_reachable_methods(cls) if n in vars(c)]
+    functions = [f for member in members for f in _list_functions(member)]
     return frozenset().union(*(names_written(f.__code__) for f in functions))
 
 
-def _closure(function: FunctionType) -> dict[str, Any]:
-    """Return the variables that a function takes from the functions around it, by name."""
+def _read_closure(function: FunctionType) -> dict[str, Any]:
+    """Return {name: value} of the variables captured from enclosing functions."""
     names = function.__code__.co_freevars
     cells = function.__closure__ or ()
     values: dict[str, Any] = {}
@@ -355,8 +355,8 @@ def _closure(function: FunctionType) -> dict[str, Any]:
 
 
 @functools.cache
-def _code_origin(module: str | None) -> str:
-    """Return where a module's code is from: "framework", "standard", "package" or "own"."""
+def _classify_origin(module: str | None) -> str:
+    """Return where a module comes from: "framework", "standard", "package" or "own"."""
     top = (module or "__main__").partition(".")[0]
     if top in FRAMEWORKS:
         return "framework"
@@ -377,7 +377,7 @@ def _find_version(package: str) -> str:
 
 
 def _describe_array(value: Any) -> list[str]:
-    """Return type, shape and SHA-256 of an array; no digest unless its values are plain."""
+    """Return an array's type, shape and SHA-256; without digest for objects or sparse ones."""
     if isinstance(value, Tensor) and (value.is_meta or value.layout != torch.strided):
         return [str(value.dtype), str(tuple(value.shape))]
     kind = str(value.dtype)

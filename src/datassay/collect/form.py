@@ -109,7 +109,7 @@ class Form:
 
     @property
     def options(self) -> dict[str, int | str | None]:
-        """The settings `projection` and `outputs` that give this form whatever the memory."""
+        """The settings `projection` and `outputs` that reproduce this form at any memory size."""
         if self.landmarks:
             return {"projection": self.landmarks, "outputs": "landmarks"}
         mixed = self.mixes_outputs and self.n_rows <= LARGEST_EIGENPROBLEM
@@ -160,9 +160,9 @@ class Form:
 
 
 def step_bytes(form: Form) -> dict[str, float]:
-    """Return the most memory that each step holds at once, beyond the program itself."""
+    """Return {step: peak bytes} of collecting and scoring in this form."""
     if form.representation == "kernel":
-        return _kernel_bytes(form)
+        return _kernel_step_bytes(form)
     n, p = form.n_rows, form.n_features
     matrix = 8.0 * p**2
     rows = 8.0 * n * p
@@ -193,8 +193,8 @@ def step_bytes(form: Form) -> dict[str, float]:
     }
 
 
-def _kernel_bytes(form: Form) -> dict[str, float]:
-    """Return the most bytes that each step of scoring with a kernel holds at once."""
+def _kernel_step_bytes(form: Form) -> dict[str, float]:
+    """Return {step: peak bytes} for a kernel."""
     n = form.n_rows
     matrix = 8.0 * n**2
     basis = 2 * form.result_bytes
@@ -217,7 +217,7 @@ def _kernel_bytes(form: Form) -> dict[str, float]:
 
 
 def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) -> int:
-    """Return how many samples' removal is computed together."""
+    """Return how many samples are removed together in one chunk."""
     # shape: the residual's, (n, b, c). size: the eigenproblem's. values: that a chunk may hold.
     # A chunk holds W [size, chunk, c], Σ over resolvents [size, chunk, b, c], and 2 copies.
     n, b, c = shape
@@ -227,7 +227,7 @@ def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) ->
 
 
 def removal_bytes(form: Form, values: int | None = None) -> float:
-    """Return the bytes of one chunk of removals; each has a weight vector per output."""
+    """Return the bytes of one chunk of removals, a weight vector per sample and output."""
     b = _rows_per_sample(form)
     size = form.eigenproblem
     n, c = form.n_rows // b, form.n_outputs // b
@@ -243,7 +243,7 @@ def _rows_per_sample(form: Form) -> int:
 
 @contextmanager
 def within_memory(form: Form) -> Iterator[None]:
-    """Raise SettingError, which says what would fit, where the block runs out of memory."""
+    """Turn running out of memory inside the block into SettingError that says what fits."""
     try:
         yield
     except (MemoryError, RuntimeError, ModelError) as error:
@@ -276,7 +276,7 @@ CONTOUR_COLUMNS = 120
 
 
 def nominal_seconds(form: Form, n_queries: int) -> float:
-    """Return the seconds of collecting and scoring at the nominal rate, without fixed costs."""
+    """Return estimated seconds of collecting and scoring at the nominal rate of work."""
     b = 1
     if form.outputs == "joint":
         b = form.n_outputs

@@ -49,7 +49,7 @@ class JacobianPass:
         return chunks_of(self.sizes, self.form.chunk)
 
     def template(self) -> tuple[Tensor, dict[str, Block]]:
-        """Return outputs and blocks of no sample, which show names, shapes and precision."""
+        """Return empty outputs and blocks with the names, shapes and precision of the real ones."""
         n_outputs = self.form.n_outputs
         dtype = getattr(torch, self.form.precision)
         k = self.form.mixtures or n_outputs
@@ -68,7 +68,7 @@ class JacobianPass:
         return allocate(n_outputs), blocks
 
     def arrays(self, chunk: Chunk) -> dict[str, Tensor]:
-        """Compute outputs and (projected) Jacobian blocks of a chunk, by `template`'s names."""
+        """Return a chunk's outputs and (projected) Jacobian blocks, by name."""
         samples = self.sets[chunk.split]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(
@@ -82,7 +82,7 @@ class JacobianPass:
         return {name: values.cpu() for name, values in arrays.items()}
 
     def _differentiate(self, x: Tensor) -> tuple[Tensor, dict[str, Block]]:
-        """Return outputs, [n, k], and the blocks that the form asks for, as in `template`."""
+        """Return outputs [n, k] and the Jacobian blocks that the form asks for."""
         if self.landmarks is not None:
             f0, blocks = jacobian(self.frozen, self.layers, x, self.form.mixtures)
             return f0, {PROJECTED: self.landmarks.features(blocks).to(f0)[:, None]}
@@ -97,7 +97,7 @@ class JacobianPass:
 
 
 def add_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) -> JacobianPass:
-    """Return the same pass with the training samples at these ascending positions as landmarks."""
+    """Return the pass with landmarks at these positions, whose Jacobians are collected now."""
     # Their Jacobians are collected here and now, by a pass over them alone.
     train = work.sets["train"]
     form = work.form
@@ -113,7 +113,7 @@ def collect_blocks(
     arrays: Callable[[Iterable[str]], Iterable[Mapping[str, Tensor]]],
     progress: Progress = silent,
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """Return f₀ and (projected) Jacobian blocks of all samples; no blocks that stay in a store."""
+    """Return outputs f₀ [n, k] and Jacobian blocks of all samples, filled chunk by chunk."""
     # `arrays` yields each chunk's arrays of the names it is called with.
     n_all = sum(work.sizes.values())
     n_done = 0
@@ -135,7 +135,7 @@ def collect_blocks(
 
 
 def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np.ndarray) -> None:
-    """Raise ModelError, naming up to 3 samples, where outputs or derivatives are not finite."""
+    """Raise ModelError, naming up to 3 samples, if outputs or derivatives are not finite."""
     for kind, tensors in (("outputs", [f0]), ("derivatives", named_tensors(blocks).values())):
         finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
         bad = ~torch.stack(finite).all(0).cpu().numpy()

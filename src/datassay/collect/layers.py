@@ -21,7 +21,7 @@ from datassay.collect.convolution import Convolution, append_ones
 
 
 def parameter_name(module: str, parameter: str) -> str:
-    """Return the name of a layer's parameter in the whole model."""
+    """Return a parameter's dotted name in the whole model."""
     if module:
         return f"{module}.{parameter}"
     return parameter
@@ -78,7 +78,7 @@ class Factors:
 
     @property
     def rhs(self) -> Float[Tensor, "b places columns"]:
-        """Other side, beside `lhs`."""
+        """The right factor, [b, places, columns]; a convolution's patches are formed here."""
         if self.convolution is None:
             return self.source
         return self.convolution.patches(self.source)
@@ -94,14 +94,14 @@ Use = Factors | Float[Tensor, "_ _ _"]
 
 
 def tensors_of(use: Use) -> list[Tensor]:
-    """Return the tensors that a use consists of."""
+    """Return the tensors that hold a use: two factors, or one gradient."""
     if isinstance(use, Factors):
         return [use.lhs, use.source]
     return [use]
 
 
 def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
-    """Return each sample's gradient, summed over all uses of the weights."""
+    """Return each sample's gradient as a matrix, summed over the calls of its layer."""
     total = _to_matrix(uses[0], rows)
     for use in uses[1:]:
         total = total + _to_matrix(use, rows)
@@ -109,7 +109,7 @@ def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
 
 
 def unfold(use: Use, size: int) -> Use:
-    """Return a use whose first axis counts `size` samples, not their parts, such as frames."""
+    """Return a use with one row per sample, merging parts of a sample such as frames."""
     if isinstance(use, Factors):
         if len(use.lhs) == size:
             return use
@@ -123,7 +123,7 @@ def unfold(use: Use, size: int) -> Use:
 def weighted_sum(
     uses: list[Use], weights: Float[Tensor, " b"], rows: int
 ) -> Float[Tensor, "rows columns"]:
-    """Return Σ_i weights_i · gradient_i over samples, without forming a sample's gradient."""
+    """Return Σ_i weights_i · gradient_i without forming each sample's gradient."""
     total: Tensor | float = 0.0
     for use in uses:
         if not isinstance(use, Factors):
@@ -144,7 +144,7 @@ def weighted_sum(
 
 
 def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
-    """Return the uses of a batch, [b, ...], joined from those of its samples, each [1, ...]."""
+    """Return a batch's uses, [b, ...], from those of its samples, [1, ...] each."""
     # Places that a sample lacks are 0. The use is a gradient unless all are factors.
     example = next(uses[0] for uses in uses_of if uses)
     if not all(isinstance(use, Factors) for uses in uses_of for use in uses):
@@ -162,7 +162,7 @@ def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
 
 
 def _join_factors(factors: Sequence[list[Factors]]) -> Factors:
-    """Return one use of a batch from its samples' factors of one kind."""
+    """Return one use for a batch from its samples' factors, padded with zeros."""
     example = next(uses[0] for uses in factors if uses)
     unused = Factors(example.lhs[:, :0], example.rhs[:, :0])
     lefts = [torch.cat([use.lhs[0] for use in uses or [unused]]) for uses in factors]
@@ -172,7 +172,7 @@ def _join_factors(factors: Sequence[list[Factors]]) -> Factors:
 
 
 def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
-    """Return the rows of the weights that the batch uses, ascending; None if it may use all."""
+    """Return the weight rows that a batch uses (embeddings), ascending; None: perhaps all."""
     ids = [use.lhs.flatten() for use in uses if isinstance(use, Factors) and use.is_sparse]
     if len(ids) != len(uses):
         return None
@@ -180,7 +180,7 @@ def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
 
 
 def restrict(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
-    """Return sparse uses whose row numbers are positions in `rows`, which `used_rows` gave."""
+    """Return sparse uses with row numbers as positions in `rows`."""
     return [
         Factors(torch.searchsorted(rows, use.lhs), use.rhs)
         for use in uses
@@ -193,7 +193,7 @@ def rotate(
     row_basis: Float[Tensor, "rows rows"] | None,
     column_basis: Float[Tensor, "c c"] | None,
 ) -> Use:
-    """Return a use whose gradients are row_basisᵀ G column_basis of its G; None: the identity."""
+    """Return row_basisᵀ G column_basis for a use's gradients G; a basis of None: identity."""
     # Factors stay factors where this costs fewer operations. Sparse ones ignore the row basis.
     if row_basis is None and column_basis is None:
         return use
@@ -215,7 +215,7 @@ def rotate(
 
 
 def _to_matrix(use: Use, rows: int) -> Float[Tensor, "b rows columns"]:
-    """Return each sample's gradient of one use, summed over its places."""
+    """Return one use's per-sample gradients, summed over positions."""
     if not isinstance(use, Factors):
         return use
     if use.convolution is not None and rows <= use.lhs.shape[1]:  # else patches are smaller
@@ -233,7 +233,7 @@ def _to_matrix(use: Use, rows: int) -> Float[Tensor, "b rows columns"]:
 
 
 def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor | None]:
-    """Return the Kronecker factors Σ lhs lhsᵀ, [rows, rows], and Σ rhs rhsᵀ, [columns, columns]."""
+    """Return Kronecker factors Σ lhs lhsᵀ [rows, rows] and Σ rhs rhsᵀ [columns, columns]."""
     # Sums are over samples and places, in float64; gradients G that are no factors add G Gᵀ and Gᵀ
     # G. None stands for a side longer than `largest`, and for the rows of sparse factors.
     sides: list[Tensor | None] = [None, None]
@@ -251,10 +251,10 @@ def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor
 
 
 # The map from the gradient by a layer's output to one use of its weights, for a fixed input.
-Given = Callable[[Tensor], Use]
+ToUse = Callable[[Tensor], Use]
 # (layer, input x, b samples, whether its bias trains) → that map. The weights are a matrix; a bias
 # that trains is one more column.
-Kind = Callable[[nn.Module, Tensor, int, bool], Given]
+Kind = Callable[[nn.Module, Tensor, int, bool], ToUse]
 
 
 def is_transposed(layer: nn.Module) -> bool:
@@ -262,15 +262,15 @@ def is_transposed(layer: nn.Module) -> bool:
     return type(layer).__name__ == "Conv1D" and hasattr(layer, "nf")
 
 
-def kind_of(layer: nn.Module) -> Kind | None:
-    """Return the function that gives gradients by a layer's weights; None where none is known."""
+def gradient_rule(layer: nn.Module) -> Kind | None:
+    """Return the function that turns output gradients into uses; None for unknown layers."""
     if is_transposed(layer):
-        return _transposed_dense
+        return _use_transposed_dense
     if type(layer).__name__.endswith(("RMSNorm", "T5LayerNorm")):
         shapes = [(n, p.ndim) for n, p in layer.named_parameters()]
         if shapes != [("weight", 1)]:
             return None
-        return _rms_norm
+        return _use_rms_norm
     return KINDS.get(type(layer))
 
 
@@ -279,20 +279,20 @@ def _by_sample(values: Tensor, b: int) -> Tensor:
     return values.reshape(b, -1, values.shape[-1])
 
 
-def _dense(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+def _use_dense(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> ToUse:
     """Return the map to factors: output gradients by rows, inputs by columns."""
     inputs = append_ones(_by_sample(x, b), trains_bias)
     return lambda gradient: Factors(_by_sample(gradient, b), inputs)
 
 
-def _transposed_dense(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+def _use_transposed_dense(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> ToUse:
     """Return the map to factors of a weight [n_in, n_out], whose bias is one more row."""
     inputs = append_ones(_by_sample(x, b), trains_bias)
     return lambda gradient: Factors(inputs, _by_sample(gradient, b))
 
 
-def _convolution(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
-    """Return the map to factors, patches being a dense layer's inputs; to gradients with groups."""
+def _use_convolution(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> ToUse:
+    """Return the map from output gradients to a convolution's factors (groups: gradients)."""
     assert isinstance(layer, nn.Conv2d | nn.Conv1d)
     if x.ndim != layer.weight.ndim:
         raise ValueError("a convolution's input must have a first axis of samples")
@@ -307,8 +307,8 @@ def _convolution(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Give
     return to_use
 
 
-def _embedding(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
-    """Return factors of the table of vectors: the rows looked up, and the gradients there."""
+def _use_embedding(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> ToUse:
+    """Return the map from output gradients to factors: rows looked up, gradients there."""
     assert isinstance(layer, nn.Embedding)
     ids = x.reshape(b, -1)
 
@@ -321,48 +321,51 @@ def _embedding(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
     return to_factors
 
 
-def _layer_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+def _use_layer_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> ToUse:
+    """Return the map from output gradients to gradients by the layer norm's weights."""
     assert isinstance(layer, nn.LayerNorm)
     size = layer.weight.numel()
     normed = functional.layer_norm(x, layer.normalized_shape, eps=layer.eps).reshape(b, -1, size)
-    return lambda gradient: _scale(normed, gradient.reshape(b, -1, size), trains_bias)
+    return lambda gradient: _scale_gradients(normed, gradient.reshape(b, -1, size), trains_bias)
 
 
-def _rms_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
-    """Return the map to gradients for any library's RMS norm, by its values at weights 0 and 1."""
+def _use_rms_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> ToUse:
+    """Return the map from output gradients to an RMS norm's gradients, of any library."""
     # The norm is affine in its weight, so the difference is its derivative, the normalised input.
     weight = cast("Tensor", layer.weight)
     with torch.no_grad():
         at_zero = torch.func.functional_call(layer, {"weight": torch.zeros_like(weight)}, x)
         at_one = torch.func.functional_call(layer, {"weight": torch.ones_like(weight)}, x)
     normalised = _by_sample(at_one - at_zero, b)
-    return lambda gradient: _scale(normalised, _by_sample(gradient, b), trains_bias)
+    return lambda gradient: _scale_gradients(normalised, _by_sample(gradient, b), trains_bias)
 
 
-def _batch_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+def _use_batch_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> ToUse:
+    """Return the map from output gradients to a batch norm's gradients (fixed statistics)."""
     assert isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
     normalised = functional.batch_norm(x, layer.running_mean, layer.running_var, eps=layer.eps)
     return _scale_channels(normalised, trains_bias)
 
 
-def _group_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> Given:
+def _use_group_norm(layer: nn.Module, x: Tensor, b: int, trains_bias: bool) -> ToUse:
     assert isinstance(layer, nn.GroupNorm)
     return _scale_channels(functional.group_norm(x, layer.num_groups, eps=layer.eps), trains_bias)
 
 
-def _scale_channels(normalised: Tensor, trains_bias: bool) -> Given:
+def _scale_channels(normalised: Tensor, trains_bias: bool) -> ToUse:
     """Return the map to gradients of a scale per channel, for normalised inputs [b, c, ...]."""
-    normalised = _channels_last(normalised)
-    return lambda gradient: _scale(normalised, _channels_last(gradient), trains_bias)
+    normalised = _move_channels_last(normalised)
+    return lambda gradient: _scale_gradients(normalised, _move_channels_last(gradient), trains_bias)
 
 
-def _channels_last(values: Tensor) -> Float[Tensor, "b places channels"]:
+def _move_channels_last(values: Tensor) -> Float[Tensor, "b places channels"]:
+    """Return values as [b, places, channels]."""
     if values.ndim > 2:
         return values.flatten(2).mT
     return values[:, None]
 
 
-def _scale(normalised: Tensor, gradient: Tensor, trains_bias: bool) -> Use:
+def _scale_gradients(normalised: Tensor, gradient: Tensor, trains_bias: bool) -> Use:
     """Return gradients of z = w ∘ x + b, [b, size, 1 or 2], by w and, where it trains, b."""
     by_weight = (normalised * gradient).sum(1)
     if trains_bias:
@@ -371,13 +374,13 @@ def _scale(normalised: Tensor, gradient: Tensor, trains_bias: bool) -> Use:
 
 
 KINDS: dict[type[nn.Module], Kind] = {
-    nn.Linear: _dense,
-    nn.modules.linear.NonDynamicallyQuantizableLinear: _dense,
-    nn.Conv1d: _convolution,
-    nn.Conv2d: _convolution,
-    nn.Embedding: _embedding,
-    nn.LayerNorm: _layer_norm,
-    nn.BatchNorm1d: _batch_norm,
-    nn.BatchNorm2d: _batch_norm,
-    nn.GroupNorm: _group_norm,
+    nn.Linear: _use_dense,
+    nn.modules.linear.NonDynamicallyQuantizableLinear: _use_dense,
+    nn.Conv1d: _use_convolution,
+    nn.Conv2d: _use_convolution,
+    nn.Embedding: _use_embedding,
+    nn.LayerNorm: _use_layer_norm,
+    nn.BatchNorm1d: _use_batch_norm,
+    nn.BatchNorm2d: _use_batch_norm,
+    nn.GroupNorm: _use_group_norm,
 }

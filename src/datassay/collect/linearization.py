@@ -79,7 +79,7 @@ class Linearization:
         return residual.reshape(len(self), self.rows_per_sample, -1)
 
     def average_outputs(self) -> "Linearization":
-        """Average over the outputs, to one kernel row per sample.
+        """Return the linearisation with one kernel row per sample, averaged over outputs.
 
         Returns:
             Itself if it is so already; else with Θ_ij = (1/k) Σ_a Θ[(i,a),(j,a)], [n, n].
@@ -100,7 +100,7 @@ class Linearization:
         )
 
     def _average(self, kernel: Tensor | None, features: Features | None) -> Tensor:
-        """Return the kernel between samples, averaged over their outputs, from either form."""
+        """Return the kernel averaged over outputs, from a joint kernel or from features."""
         n = len(self)
         b = self.rows_per_sample
         if kernel is not None:
@@ -135,7 +135,7 @@ class Linearization:
             ids=self.ids[indices],
             labels=select_rows(self.labels, indices),
             kernel=None if self.kernel is None else self.kernel[rows][:, rows],
-            features=None if self.features is None else _rows_at(self.features, rows),
+            features=None if self.features is None else _take_rows(self.features, rows),
             val_kernel=None if self.val_kernel is None else self.val_kernel[:, rows],
             form=replace(self.form, n_rows=len(rows)),
         )
@@ -157,11 +157,11 @@ class Linearization:
             val_outputs=self.outputs[val_idx],
             val_targets=self.targets[val_idx],
             val_kernel=None if self.kernel is None else self.kernel[held_rows][:, rows],
-            val_features=None if self.features is None else _rows_at(self.features, held_rows),
+            val_features=None if self.features is None else _take_rows(self.features, held_rows),
         )
 
     def judged_on(self, val_idx: np.ndarray) -> "Linearization":
-        """Return the linearisation with only the validation samples at `val_idx`, [m] positions."""
+        """Return the linearisation with only the validation samples at positions val_idx, [m]."""
         rows = self._rows(val_idx)
         features = self.val_features
         return replace(
@@ -169,11 +169,11 @@ class Linearization:
             val_outputs=select_rows(self.val_outputs, val_idx),
             val_targets=select_rows(self.val_targets, val_idx),
             val_kernel=select_rows(self.val_kernel, rows),
-            val_features=None if features is None else _rows_at(features, rows),
+            val_features=None if features is None else _take_rows(features, rows),
         )
 
 
-def _rows_at(features: Features, rows: Tensor) -> Tensor:
+def _take_rows(features: Features, rows: Tensor) -> Tensor:
     if isinstance(features, StoredFeatures):
         return features.take(rows)
     return features[rows]

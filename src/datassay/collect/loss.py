@@ -93,7 +93,7 @@ class Loss(LossSettings):
         generator: torch.Generator,
         n_wanted: int = MOST_SUMMED,
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Yield vectors v: Σ v vᵀ = weight · S at each place, exactly or (drawn) in the mean."""
+        """Yield vectors v with Σ v vᵀ = weight · S at each position, S the Hessian in f."""
         # n_wanted: vectors that suffice; more are yielded where fewer would tell little.
         n_places, k = f.shape[1:]
         if k <= MOST_SUMMED and n_places == 1:
@@ -114,7 +114,7 @@ class Loss(LossSettings):
             yield root * signs
 
     def margin(self, f: Float[Tensor, "*batch k"], y: Tensor) -> Float[Tensor, "*batch"]:
-        """Return by how much the label's output leads; of one output, the side of the middle."""
+        """Return the label's output minus the best rival; of one output, its side of the middle."""
         if f.shape[-1] == 1:
             return (f[..., 0] - self.middle) * (2 * y[..., 0] - 1)
         return (y * f).sum(-1) - self.rival_output(f.masked_fill(y.bool(), -torch.inf))

@@ -63,12 +63,12 @@ class StoredPass:
         # What a later call takes over from the store, instead of being compared with it.
         form = {name: v for name, v in asdict(work.form).items() if name != "products"}
         unchecked = {"form": form, "threads": torch.get_num_threads()}
-        self.store = FeatureStore(location, run, self._layout(), unchecked)
+        self.store = FeatureStore(location, run, self._make_layout(), unchecked)
         self._complete = self.store.list_complete()  # the numbers of the stored chunks
         self._check_rows()
 
     def arrays(self, names: Iterable[str], engine: Engine) -> Iterator[dict[str, Tensor]]:
-        """Yield the named arrays of every chunk, in order; each is stored before it is yielded."""
+        """Yield the named arrays of each chunk in order; missing ones are computed first."""
         missing = [chunk for chunk in self.work.chunks if chunk.number not in self._complete]
         computed = engine.map(StoredPass.compute, self, missing)
         for chunk in self.work.chunks:
@@ -77,7 +77,7 @@ class StoredPass:
             yield {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
 
     def features(self, split: str) -> StoredFeatures | None:
-        """Return the features of a part, left in the store; None where it has no samples."""
+        """Return a part's features, left in the store; None without such samples."""
         if split not in self.work.sets:
             return None
         return StoredFeatures(self.store, split, f"jacobian.{PROJECTED}")
@@ -88,8 +88,8 @@ class StoredPass:
         constants = {name: a[chunk.samples] for name, a in self._known[chunk.split].items()}
         self.store.put(chunk.number, values | constants)
 
-    def _layout(self) -> Layout:
-        """Return the stored arrays' names, shapes of a sample, and types."""
+    def _make_layout(self) -> Layout:
+        """Return names, per-sample shapes and types of the stored arrays."""
         outputs, blocks = self.work.template()
         templates = {OUTPUTS: outputs, **named_tensors(blocks)}
         arrays = {name: (tuple(t.shape[1:]), t.numpy().dtype) for name, t in templates.items()}
@@ -97,7 +97,7 @@ class StoredPass:
         return Layout(self.work.sizes, arrays, self.work.form.chunk)
 
     def _check_rows(self) -> None:
-        """Raise ModelError if stored samples, computed again, differ at the same weights."""
+        """Raise ModelError if a few stored samples, computed again, differ."""
         # Then the code changed where its fingerprint does not see it. Other samples are drawn each
         # time: a change that these do not show may show in the next ones.
         rng = np.random.default_rng()
@@ -106,8 +106,8 @@ class StoredPass:
             index = int(rng.integers(chunk.start, chunk.stop))
             # A batch of one may round otherwise (a ReLU turns off): so a difference counts only if
             # the whole chunk shows it too.
-            if self._differences(replace(chunk, start=index, stop=index + 1)):
-                for kind, sample in self._differences(chunk):
+            if self._compare_with_stored(replace(chunk, start=index, stop=index + 1)):
+                for kind, sample in self._compare_with_stored(chunk):
                     raise ModelError(
                         "the model must be the one that the store was made with; "
                         f"{redact(self.store.location)} holds other {kind} of sample {sample} at "
@@ -118,8 +118,8 @@ class StoredPass:
         with thread_count(int(self.store.free["threads"])):
             return {name: t.numpy() for name, t in self.work.arrays(chunk).items()}
 
-    def _differences(self, span: Chunk) -> list[tuple[str, object]]:
-        """Return each kind that differs from the store in a span of a chunk, and its first id."""
+    def _compare_with_stored(self, span: Chunk) -> list[tuple[str, object]]:
+        """Return (kind, first differing id) of arrays in a span that differ from the store."""
         # Kinds are "outputs" and "Jacobian rows".
         chunk = self.store.chunks[span.number]
         inside = slice(span.start - chunk.start, span.stop - chunk.start)
@@ -143,7 +143,7 @@ class StoredPass:
 
 
 def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | None:
-    """Return the form that a store holds; None without one, or where the settings rule it out."""
+    """Return the form in a store; None without one, or if the settings rule it out."""
     manifest = features_manifest(location)
     if manifest is None or manifest["run"].get("format") != FORMAT:
         return None

@@ -77,19 +77,19 @@ class CommandGroup(TyperGroup):
         formatter.write(help_text(usage, str(self.help), panels, epilog, name_width=14))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of the command line, behind those that a file of options adds."""
+        """Parse the typed words and those of the file of options; open the log file first."""
         with clear_exit(lambda text: re.sub("^(?=config |log-file )", "--", text)):
             typed, files = split_shared(args)
             log_to(files.get("log-file"))
             log_line(hide_credentials(shlex.join(["datassay", *args])))
             path = files.get("config")
-            words = self._with_config(typed, None if path is None else Path(path))
+            words = self._add_config_words(typed, None if path is None else Path(path))
         if sys.argv[1:] == list(args):  # as it is repeated, on pages and in summaries
             sys.argv = [sys.argv[0], *words]
         return super().parse_args(ctx, words)
 
-    def _with_config(self, typed: list[str], path: Path | None) -> list[str]:
-        """Return the words of a command line with those that a file of options adds."""
+    def _add_config_words(self, typed: list[str], path: Path | None) -> list[str]:
+        """Return the typed words, and after the command's name those of the file `path`."""
         command = next((word for word in typed if not word.startswith("-")), None)
         asks_for_help = {"--help", "--help-all"} & set(typed)
         if command not in self.commands or asks_for_help:
@@ -99,7 +99,7 @@ class CommandGroup(TyperGroup):
             return typed
         file, content = config
         start = typed.index(command) + 1
-        options = {name: _flags(self.commands[name]) for name in self.commands}
+        options = {name: _flags_of_options(self.commands[name]) for name in self.commands}
         added = config_words(file, content, command, options, typed[start:])
         if added:
             say(f"Options of {file}: {shlex.join(added)}")
@@ -178,8 +178,8 @@ app = typer.Typer(
 )
 
 
-def _flags(command: Any) -> dict[str, tuple[str, ...]]:
-    """Return the options of a command by their names without dashes, each with its flags."""
+def _flags_of_options(command: Any) -> dict[str, tuple[str, ...]]:
+    """Return a command's options: name without dashes → its flags, (--on, --off) of a switch."""
     return {
         option.opts[0].lstrip("-"): (*option.opts[:1], *option.secondary_opts[:1])
         for option in command.params
@@ -200,7 +200,7 @@ VERSION = typer.Option(
 
 
 @app.callback()
-def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) -> None:
+def _start_logging(ctx: typer.Context, version: Annotated[bool, VERSION] = False) -> None:
     """Print the help where no command is named; else send log lines to standard error."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
@@ -213,7 +213,7 @@ def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) ->
 
 
 def built_in_commands() -> list[Command]:
-    """Return each COMMAND, and all COMMANDS, of the folders here and of methods, by order."""
+    """Return the commands of datassay.commands and datassay.methods, in the order of the help."""
     packages = ("datassay.commands", "datassay.methods")
     modules = [module for name in packages for module in folder_modules(name, "command")]
     lists = [c for module in modules for c in getattr(module, "COMMANDS", ())]

@@ -120,7 +120,7 @@ class Command:
         start_folder = Path.cwd()
         arguments = self.arguments(user_input)
         if arguments and not is_described:
-            _describe(user_input, arguments["train"], arguments["val"])
+            _say_what_was_read(user_input, arguments["train"], arguments["val"])
         if only_plans:
             lines = job.plan_lines(arguments["train"], arguments["val"], settings)
             return out_console.print(*lines, sep="\n")
@@ -134,7 +134,7 @@ class Command:
         self.show(results, settings, page, path, verbose=bool(user_input.get("verbose")))
 
     def check_first(self, user_input: Mapping[str, Any]) -> bool:
-        """Check what can be checked before anything heavy is imported.
+        """Raise if an option or a path is invalid, before anything heavy is imported.
 
         Returns:
             Whether a line said what the data hold, as it does of a small table.
@@ -158,7 +158,7 @@ class Command:
         return True
 
     def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
-        """Return training and validation samples as the job's arguments; {} if it reads none."""
+        """Return {"train": samples, "val": held-out ones} for the job; {} if it reads no data."""
         if DataInputs not in self.inputs:
             return {}
         train, val = self.loaded(user_input)
@@ -239,7 +239,7 @@ class Command:
         out_console.print(*next_lines(page, path), sep="\n", soft_wrap=True)
 
 
-def _describe(user_input: Mapping[str, Any], train: Any, val: Any) -> None:
+def _say_what_was_read(user_input: Mapping[str, Any], train: Any, val: Any) -> None:
     """Print what was read, of data whose columns could not be described before loading."""
     from datassay.report.columns import first_line
 
@@ -261,7 +261,7 @@ def settings_from(cls: type, options: Mapping[str, Any]) -> Any:
 def refuse_others(
     options: Mapping[str, Any], cls: type, shared_with: tuple[type, ...], why: str
 ) -> None:
-    """Raise if an option of `cls` is set that the classes it may share options with do not have."""
+    """Raise if an option that only `cls` has, none of `shared_with`, was given a value."""
     shared_names = {name for group in shared_with for name in settings_of(group)}
     for name, spec in settings_of(cls).items():
         default = default_of(cls, name)

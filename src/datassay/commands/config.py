@@ -104,12 +104,12 @@ def config_words(
     for name, value in settings.items():
         flags = options[command][name]
         if not typed & set(flags):
-            result += _option_words(path, name, flags, value)
+            result += _to_words(path, name, flags, value)
     return result
 
 
-def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> list[str]:
-    """Return the words that give an option this value on the command line."""
+def _to_words(path: Path, name: str, flags: Sequence[str], value: Any) -> list[str]:
+    """Return the words that set an option on the command line; [] for a switch without --no-."""
     if isinstance(value, bool):
         if value:
             return [*flags[:1]]
@@ -123,7 +123,7 @@ def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> li
 
 
 def _check_names(path: Path, names: Mapping[str, Any], options: Any, kind: str) -> None:
-    """Raise if a name of the file is none of the options."""
+    """Raise if the file sets an option that does not exist; propose the most similar name."""
     unknown = [name for name in names if name not in options]
     if unknown:
         similar = get_close_matches(unknown[0], list(options), 1)

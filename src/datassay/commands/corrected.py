@@ -41,10 +41,15 @@ def correct_data(source: UserData, samples: SampleSet, decisions: Decisions) -> 
             task=reading.get("task"), **sample_options,
         )  # fmt: skip
         original, noted = original_frame(data, choices)
-        changes = corrections(decisions.decisions, original.ids, original.y, original.class_names)
+        changes = corrections(
+            decisions.decisions, original.ids, original.y, original.class_names,
+            original.target_names,
+        )  # fmt: skip
         check_some_stay(changes.keep)
         original.write(Path(), changes.keep, changes.y)
-        return correct_frame(data, noted[0])
+        for change in noted:  # one a target
+            data = correct_frame(data, change)
+        return data
     is_pair = isinstance(data, tuple | list) and len(data) == 2
     if not is_pair or source.is_loaded or len(data[1]) != len(samples):
         raise DataError(

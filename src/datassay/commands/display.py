@@ -12,7 +12,7 @@ from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import ABOVE_RULE, to_check
 from datassay.commands.run.suspects import PROBABLY, suspects_table
 from datassay.commands.run.tables import acts_table
-from datassay.commands.run.verdict import NOT_COMPARED, Verdict, verdict
+from datassay.commands.run.verdict import BUDGET_OVER, NOT_COMPARED, Verdict, verdict
 from datassay.data.samples import SampleSet
 from datassay.optional import text_if
 from datassay.report.drawing import draw
@@ -54,15 +54,15 @@ def assay_html(findings: Findings, hints: str) -> str:
         actions = findings.acts.actions  # of those not measured only what may help
         actions = tuple(a for a in actions if a.how == RETRAINED or a.is_advised)
         tables = [acts_table(replace(findings.acts, actions=actions))] if actions else []
-    blocks = [*filter(None, [suspects]), *key, *tables, *_advice(run_verdict)]
+    blocks = [*filter(None, [suspects]), *key, *tables, *_advise(run_verdict)]
     return short_html(run_verdict.sentence, *lines, *blocks, hints)
 
 
-def _advice(run_verdict: Verdict) -> list[str]:
-    """Return what to do, in a line each, and why no gain is known where none is."""
+def _advise(run_verdict: Verdict) -> list[str]:
+    """Return a line for each card of the verdict, and one on why no gain is known."""
     lines = [f"{card.headline}. {card.sentence}" for card in run_verdict.cards]
     note = UNMEASURED
-    if run_verdict.note != NOT_COMPARED:
+    if run_verdict.note not in {NOT_COMPARED, BUDGET_OVER}:
         note = run_verdict.note
     return [*lines, *filter(None, [note])]
 
@@ -77,7 +77,7 @@ def suspects_in_short(findings: Findings) -> Table | None:
     probabilities = table["wrong_probability"].to_pylist()
     chances = ["not clear" if p is None else rough_percent(p) for p in probabilities]
     columns = {"given": table["given"].to_pylist(), "suggested": table["suggested"].to_pylist()}
-    columns |= {"likely wrong": chances, **_looks(findings, order)}
+    columns |= {"likely wrong": chances, **_show_samples(findings, order)}
     rows = zip(table["id"].to_pylist(), zip(*columns.values(), strict=True), strict=True)
     noun = "target"
     if findings.samples.is_classification or findings.has_several_labels:
@@ -91,8 +91,8 @@ def suspects_in_short(findings: Findings) -> Table | None:
     return Table(name, ("id", *columns), tuple(Row(str(i), cells) for i, cells in rows))
 
 
-def _looks(findings: Findings, order: np.ndarray) -> dict[str, list[str]]:
-    """Return columns of what samples look like: a picture, a text, or values of a row."""
+def _show_samples(findings: Findings, order: np.ndarray) -> dict[str, list[str]]:
+    """Return column name → cells [s] that show the samples: pictures, texts or inputs of a row."""
     samples = findings.samples
     drawings = draw(samples, order, SIDE * 2)
     if drawings[0].image:
@@ -118,7 +118,7 @@ def _looks(findings: Findings, order: np.ndarray) -> dict[str, list[str]]:
 
 
 def mark_words(samples: SampleSet, position: int, text: str, suggested: object) -> Markup:
-    """Return a text in which the words that tell the suggested class are marked.
+    """Return the text as HTML; words typical of the suggested class, not the given one, marked.
 
     They occur in three texts of that class or more, and twice as often there as in the class that
     is given.
@@ -142,7 +142,7 @@ def mark_words(samples: SampleSet, position: int, text: str, suggested: object) 
 
 
 def _count_texts(samples: SampleSet, label: object, words: set[str]) -> tuple[Counter[str], int]:
-    """Return in how many texts of a class each of some words occurs, and how many are counted."""
+    """Return word → number of texts of a class with it, and the number of those texts."""
     counts: Counter[str] = Counter()
     assert samples.texts is not None
     positions = np.flatnonzero(samples.y == label)[:MOST_TEXTS]

@@ -16,7 +16,7 @@ DIGITS = 16  # of a digest, as pages show it
 
 
 def data_facts(train: SampleSet, val: SampleSet | None) -> dict[str, str]:
-    """Return the facts of the samples: sizes, origin of the validation part, encoder, digests."""
+    """Return facts for the page: numbers of samples, where held-out ones are from, digests."""
     digests = f"training {samples_fingerprint(train)[:DIGITS]}"
     sizes = f"{len(train):,} samples, all for training; none is held out"
     if val is not None:
@@ -54,7 +54,7 @@ def file_digest(path: Path) -> str:
 
 
 def model_facts(model: str, text: str) -> dict[str, str]:
-    """Return `text` as the fact of the model; for the user's own code its file too."""
+    """Return {"Model": text}, and the path of the file if the model is the user's own code."""
     file = {}
     if is_reference(model):
         file = {"Model file": reference_file(model)}
@@ -62,7 +62,7 @@ def model_facts(model: str, text: str) -> dict[str, str]:
 
 
 def noise_facts(train: SampleSet) -> dict[str, str]:
-    """Return how many labels were flipped on purpose; {} where the truth is not known."""
+    """Return the fact of how many labels --noise flipped; {} if the true labels are unknown."""
     is_wrong = wrong_labels(train)
     if is_wrong is None:
         return {}

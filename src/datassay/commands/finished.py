@@ -81,7 +81,7 @@ def read_summary(folder: Path) -> Any:
 
 
 def check_run(folder: Path, name: str = SCORES) -> None:
-    """Raise if a folder lacks a file of a run; undo first what a killed run left there."""
+    """Raise if a folder lacks a file of a run, after repairing what a killed run left."""
     with decoding(str(folder)):
         heal(folder)
     if not (folder / name).is_file():
@@ -92,7 +92,7 @@ def check_run(folder: Path, name: str = SCORES) -> None:
 
 
 def finished_run(folder: str | Path) -> FinishedRun:
-    """Read a finished run from the folder that `--out` named."""
+    """Read a finished run from its folder: summary, scores, and how its data were read."""
     folder = Path(folder)
     for name in (SCORES, SUMMARY):
         check_run(folder, name)
@@ -109,7 +109,7 @@ def finished_run(folder: str | Path) -> FinishedRun:
 
 
 def check_columns(folder: Path, scores: pa.Table, names: Sequence[str], purpose: str = "") -> None:
-    """Raise if a table of scores lacks some columns."""
+    """Raise if the table of scores lacks one of the named columns; `purpose` ends the message."""
     missing = [name for name in names if name not in scores.column_names]
     if missing:
         raise DataError(
@@ -121,7 +121,7 @@ def check_columns(folder: Path, scores: pa.Table, names: Sequence[str], purpose:
 def sets_of(
     run: FinishedRun, data: str | None = None, encode: Any = None
 ) -> tuple[SampleSet, SampleSet | None]:
-    """Load the samples of a run as it read them; raise if they changed since."""
+    """Load (train, val) of a run as it read them; raise if the data have changed since."""
     if run.inputs is None:
         raise DataError(
             f"{run.folder} must say where its samples are; they came from memory as SampleSets. "
@@ -144,7 +144,7 @@ def sets_of(
 
 
 def index_rows(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """Replace images and texts by row numbers: an `encode` for commands that need no features."""
+    """Return (train, val) with row numbers as x instead of features of images and texts."""
 
     def with_numbers(samples: SampleSet) -> SampleSet:
         if samples.images is None and samples.texts is None:
@@ -156,7 +156,7 @@ def index_rows(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
 
 
 def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:
-    """Return the training samples with a warning about samples held out by default."""
+    """Return train with a warning that samples held out by default get no scores."""
     if val is None or not val.split_off:
         return train
     warning = (
@@ -192,7 +192,7 @@ class UserData:
         return load(self.data, val=self.val, encode=encode, **self.reading)
 
     @property
-    def _frame(self) -> Any:
+    def _pandas_frame(self) -> Any:
         """The user's pandas frame; None for other data."""
         if isinstance(self.data, tuple) and self.data:
             data = self.data[0]
@@ -205,16 +205,16 @@ class UserData:
     @property
     def frame_columns(self) -> Sequence[Any]:
         """The columns of the user's pandas frame; () for other data."""
-        if self._frame is None:
+        if self._pandas_frame is None:
             return ()
-        return tuple(self._frame.columns)
+        return tuple(self._pandas_frame.columns)
 
     def frame_index(self, ids: list[Any]) -> Any:
         """Return index labels of the rows with these ids in the user's pandas frame.
 
         None for other data, and where an id is not in that frame.
         """
-        frame = self._frame
+        frame = self._pandas_frame
         table = map_optional(frame_table, frame)
         if table is None:
             return None
@@ -237,7 +237,7 @@ class UserData:
         return _describe_origin(self.data, self.val, self.reading)
 
     def write_data(self, folder: Path, out: Path) -> tuple[Path, Origin]:
-        """Write data from memory to a file; return its path and how it is read again from `out`."""
+        """Write data from memory to `folder`; return the file and how to read it from `out`."""
         roles = {name: self.reading.get(name) for name in ROLES}
         data = self.data
         val = self.val
@@ -251,7 +251,7 @@ class UserData:
 
 
 def _describe_origin(data: Any, val: Any, reading: dict[str, Any]) -> Origin:
-    """Return the command line's inputs by which a name or path is read again as `load` read it."""
+    """Return the command-line inputs by which data are read again as `load` read them."""
     columns: dict[str, Any] = {}
     if val is not None:  # queries of their own: none are split off the data
         columns = {"val_fraction": 0.0}

@@ -63,7 +63,7 @@ def compose_page(
     *,
     ids: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Page:
-    """Return the page of findings: its filled template under the facts and warnings."""
+    """Return the page: a filled template, with the findings' facts and warnings on top."""
     samples = None
     if isinstance(findings, SampleFindings):
         samples = findings.samples
@@ -88,7 +88,7 @@ def split_words(command: str) -> list[str]:
 
 
 def named_folder(facts: Mapping[str, str], default: str) -> str:
-    """Return the folder of a command's results, quoted; "" if none was typed."""
+    """Return the folder that --out named, else `default`, quoted; "" if no command was typed."""
     words = split_words(facts.get("Command", ""))
     if "--out" in words:
         default = words[words.index("--out") + 1]
@@ -96,7 +96,7 @@ def named_folder(facts: Mapping[str, str], default: str) -> str:
 
 
 def type_command(facts: Mapping[str, str], command: str, *options: str) -> str:
-    """Return another command on the same data, as `facts` has this one; "" if it was not typed."""
+    """Return a further command on the data of the typed one; "" if none was typed."""
     words = split_words(facts.get("Command", ""))
     if len(words) < 3 or any(word.startswith("-") for word in words[1:3]):
         return ""
@@ -111,7 +111,7 @@ def type_command(facts: Mapping[str, str], command: str, *options: str) -> str:
 
 
 def retype(facts: Mapping[str, str], option: str, value: object) -> str:
-    """Return the command of these facts with another value of an option, and no --out; "" if none.
+    """Return the typed command with `option` set to `value`, without --out; "" if none was.
 
     The option is added where the command does not have it.
     """

@@ -58,7 +58,7 @@ def help_text(
     if examples:
         parts.append("\n  ".join(["Examples:", *filter(None, lines)]))
     for panel, rows in panels.items():
-        lines = [line for row in rows for line in _lines(*row, name_width)]
+        lines = [line for row in rows for line in _lay_out(*row, name_width)]
         if lines:
             parts.append("\n".join([panel, *lines]))
     parts += ["\n".join(_wrap(p)) for p in epilog.split("\n\n") if p]
@@ -71,7 +71,7 @@ def position_of(option: Any) -> int:
 
 
 def option_row(option: Any, *, is_short: bool) -> tuple[str, str]:
-    """Return an option as it is typed, and its meaning and default; in short, one sentence."""
+    """Return an option's flags, and its meaning with the default; only a sentence if short."""
     if is_short:
         text = re.split(r"(?<=\.) (?=[A-Z(])", option.help)[0]
     else:
@@ -98,8 +98,8 @@ def value_name(name: str, kind: Any) -> str:
     return value_word or {int: "N", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
 
 
-def _lines(name: str, text: str, name_width: int) -> Iterator[str]:
-    """Yield the lines of a name with its meaning to the right."""
+def _lay_out(name: str, text: str, name_width: int) -> Iterator[str]:
+    """Yield the lines of a row: the name to the left, its wrapped meaning to the right."""
     label = f"  {name}"
     if len(label) > name_width - 2:
         yield label

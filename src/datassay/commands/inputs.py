@@ -191,7 +191,7 @@ class PlanInputs:
 def asked_backbone(
     options: Mapping[str, Any], store: str | None, progress: Progress
 ) -> "Backbone | None":
-    """Return the frozen encoder that the model's name asks for, or None."""
+    """Return the frozen encoder that `--model features:NAME` asks for; None without one."""
     from datassay.models.names import asked_encoder
 
     model = options.get("model")
@@ -240,7 +240,7 @@ def _read_trusted(path: Path, ids: "np.ndarray") -> "np.ndarray":
 def check_inputs(
     options: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs
 ) -> "Glance | None":
-    """Check paths, names and settings before anything heavy is imported.
+    """Raise if paths, names or settings are invalid, before anything heavy is imported.
 
     Returns:
         What a small table holds, as `check_named` sees it; None for other data.
@@ -266,7 +266,7 @@ def check_inputs(
 
 
 def with_noise(train: "SampleSet", inputs: NoiseInputs, seed: int) -> "SampleSet":
-    """Return the samples with labels flipped as the inputs ask; the same set without noise."""
+    """Return samples with a share `noise` of labels flipped at random; the same set if 0."""
     from datassay.data.corrupt.label_noise import add_label_noise
 
     one_of("noise_kind", inputs.noise_kind, ("uniform", "pair"))
@@ -300,7 +300,7 @@ def whole_auto_or_none(
 
 
 def gigabytes(text: str) -> float:
-    """Return bytes from a text in gigabytes; raise SettingError if it is no number."""
+    """Return the number of bytes in a text of gigabytes; raise SettingError if no number."""
     try:
         return 1e9 * float(text)
     except ValueError as error:

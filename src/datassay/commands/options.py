@@ -114,7 +114,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
                 )
             values: dict[str, Any] = {n: options.pop(n, False) for n in ("overwrite", "verbose")}
             for name, value in options.items():
-                values |= _field_value(name, value, *declared[name])
+                values |= _read_value(name, value, *declared[name])
             check_needs(values, declared)
             command.start(values, Path(out))
 
@@ -127,14 +127,14 @@ def add_command(app: typer.Typer, command: Command) -> None:
 
 
 def declared_of(command: Command) -> Declared:
-    """Return a command's options by their names in Python; of two classes the first counts."""
+    """Return option name → (settings class, setting); the first class counts if two have it."""
     return {
         name: (cls, spec) for cls in command.groups[::-1] for name, spec in settings_of(cls).items()
     }
 
 
 def use_flags(declared: Declared, text: str) -> str:
-    """Replace Python's arguments in an error's text by the options as they are typed."""
+    """Return an error's text with Python's argument names replaced by command-line flags."""
     flags = {name: spec.flag(name) for name, (_, spec) in declared.items()}
     flags |= {name: f"--{name}" for name in OUTPUTS if name not in flags}
     python = {spec.python: flags[name] for name, (_, spec) in declared.items() if spec.python}
@@ -160,7 +160,7 @@ def use_flags(declared: Declared, text: str) -> str:
 
 
 def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
-    """Raise if an option is set whose `needs` another option does not meet.
+    """Raise if an option is set without the other option that its `needs` asks for.
 
     A need is "name", set; "!name", not set; "name=a|b", set to one of these; "!name=a", not to it.
     """
@@ -187,8 +187,8 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
             require(holds is not is_negated, flag, rule, got, remedy=f"Leave {flag} out.")
 
 
-def _field_value(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
-    """Return {name: value} of a field as typer read it; {} where the field's default stands."""
+def _read_value(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
+    """Return {field: value} of what was typed; {} if nothing was, so that the default stands."""
     if spec.read is None:
         if value in (None, []):
             value = default_of(cls, name)
@@ -213,10 +213,10 @@ def _make_keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter
 
 
 def _make_parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
-    """Return the parameter by which typer makes an argument or option of a setting."""
+    """Return the function parameter that typer reads as an argument or option of a setting."""
     default = default_of(cls, name)
     hint = _hints(cls)[name]
-    typed = _typer_type(hint, spec)
+    typed = _to_typer_type(hint, spec)
     kinds = [kind for kind in get_args(typed) or (typed,) if kind is not NoneType]
     value = value_name(name, kinds[0] if spec.read is None else str)
     as_text = spec.read is not None and not isinstance(default, str)
@@ -250,8 +250,8 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _typer_type(hint: Any, spec: Setting) -> Any:
-    """Return the type that typer reads: text where the setting parses text, else the field's."""
+def _to_typer_type(hint: Any, spec: Setting) -> Any:
+    """Return the type typer parses: str if the setting parses text itself, else the field's."""
     if spec.read is not None:
         return str | None
     if get_origin(hint) in {Union, UnionType}:

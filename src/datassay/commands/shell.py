@@ -58,7 +58,7 @@ class _Stream:
         return getattr(getattr(sys, self.name) or sys.__stdin__, name)
 
     def _call(self, method: str, *args: str) -> Any:
-        """Call a method of sys.stdout or sys.stderr as it is now; note a failure, return None."""
+        """Call the stream's method; on failure keep the error in `problem` and return None."""
         try:
             return getattr(getattr(sys, self.name), method)(*args)
         except AttributeError:  # there is none: it was closed before Python started
@@ -167,7 +167,7 @@ def check_printed() -> bool:
 
 
 def describe_error(error: BaseException, use_flags: Callable[[str], str] = str) -> tuple[int, str]:
-    """Return the exit status and the line to print for the error that ended a command."""
+    """Return the exit status and the message for an error that ended a command."""
     if isinstance(error, DatassayError):
         return BAD_INPUT, f"Error: {use_flags(str(error))}"
     if isinstance(error, KeyboardInterrupt):
@@ -187,7 +187,7 @@ def describe_error(error: BaseException, use_flags: Callable[[str], str] = str) 
     if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
         return BAD_INPUT, "Error: the current folder must exist; it was deleted. Go to another one."
     reason = f"{type(error).__name__}: {_reason(error)}{_place(error)}"
-    if _frames(error, is_user=True):
+    if _select_frames(error, is_user=True):
         return BAD_INPUT, f"Error: code that is not datassay's must not fail; it raised {reason}."
     return BUG, (
         f"Error: a bug of datassay: {reason}. Please report it; with PYTHONDEVMODE=1 the same "
@@ -201,12 +201,12 @@ def _reason(error: BaseException) -> str:
 
 def _place(error: BaseException) -> str:
     """Return where an error came from: the user's own code if any took part, else ours."""
-    frames = _frames(error, is_user=True) or _frames(error, is_user=False)
+    frames = _select_frames(error, is_user=True) or _select_frames(error, is_user=False)
     return "".join(f" ({f.filename}, line {f.lineno}, in {f.name})" for f in frames[-1:])
 
 
-def _frames(error: BaseException, *, is_user: bool) -> list[traceback.FrameSummary]:
-    """Return the frames of an error that are in the user's own code, or those in datassay."""
+def _select_frames(error: BaseException, *, is_user: bool) -> list[traceback.FrameSummary]:
+    """Return an error's frames in the user's own files if `is_user`, else in datassay's."""
     ours = str(Path(__file__).parents[1])
     frames = traceback.extract_tb(error.__traceback__)
     if not is_user:

@@ -58,7 +58,10 @@ class ProgressDisplay:
         self._next_line = FIRST_LINE  # seconds after the start
         self._pause = FIRST_LINE
         self._live = Live(
-            console=console, refresh_per_second=REDRAWS, transient=True, get_renderable=self._line
+            console=console,
+            refresh_per_second=REDRAWS,
+            transient=True,
+            get_renderable=self._compose_line,
         )
 
     def __enter__(self) -> "ProgressDisplay":
@@ -69,7 +72,7 @@ class ProgressDisplay:
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of `total` units of a step are done."""
-        is_new = self._note(step, done, total)
+        is_new = self._update_stage(step, done, total)
         stage = self._stage
         if self._console.is_interactive:
             if is_new:  # at once: it may be over before the next drawing
@@ -81,12 +84,12 @@ class ProgressDisplay:
             self._console.print(stage, soft_wrap=True)
         seconds = time.monotonic() - self._started
         if seconds > self._next_line:
-            self._console.print(self._line(), soft_wrap=True)
+            self._console.print(self._compose_line(), soft_wrap=True)
             self._pause *= 2
             self._next_line = seconds + self._pause
 
-    def _note(self, step: str, done: int, total: int) -> bool:
-        """Note the present stage, and how far it is; return whether it is a new one."""
+    def _update_stage(self, step: str, done: int, total: int) -> bool:
+        """Keep the stage of a step and the share of it done; return whether the stage is new."""
         stage, share = self._find_stage(step, done / total if total else 0.0)
         is_new = stage not in self._done
         self._stage = stage
@@ -109,8 +112,8 @@ class ProgressDisplay:
         before = sum(list(shares.values())[: list(shares).index(step)])
         return stage, (before + step_share * shares[step]) / sum(shares.values())
 
-    def _line(self) -> Text:
-        """Return the stage, the share of it that is done, and the time since the start."""
+    def _compose_line(self) -> Text:
+        """Return the progress line: stage, per cent of it done, time since the start."""
         seconds = time.monotonic() - self._started
         if seconds < 120:
             spent = f"{seconds:.0f} s"
@@ -142,10 +145,10 @@ class NotebookProgress(ProgressDisplay):
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of `total` units of a step are done."""
         seconds = time.monotonic() - self._started
-        if not self._note(step, done, total) and seconds < self._redraw:
+        if not self._update_stage(step, done, total) and seconds < self._redraw:
             return
         self._redraw = seconds + 1 / REDRAWS
-        line = {"text/plain": self._line().plain}
+        line = {"text/plain": self._compose_line().plain}
         if self._handle is None:
             self._handle = self._show(line, raw=True, display_id=True)
         else:

@@ -17,7 +17,7 @@ INITIAL = "Counted at the weights as initialised, since sizes do not depend on t
 
 
 def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int) -> list[nn.Module]:
-    """Return one network per file of weights, or one as initialised, each a copy of its own."""
+    """Return the network with each file's weights; one as initialised if there is no file."""
     return [
         copy.deepcopy(build_model(model, train, weights=path, seed=seed)).eval()
         for path in weights or (None,)
@@ -25,7 +25,7 @@ def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int)
 
 
 def loss_of(loss: str, train: SampleSet) -> str:
-    """Return the name of the loss: of "auto" by the task; raise if it does not suit y."""
+    """Return the loss's name, chosen by the task if "auto"; raise if it does not suit y."""
     if loss == "auto" and train.has_several_labels:
         return "bce"
     if loss == "next_token" and train.y.ndim < 2:
@@ -36,7 +36,7 @@ def loss_of(loss: str, train: SampleSet) -> str:
 
 
 def start_seconds(train: SampleSet) -> float:
-    """Return the seconds of loading the program, reading and encoding, which a plan adds."""
+    """Return the seconds spent so far on loading, and those that encoding all samples takes."""
     seconds = time.process_time()
     if train.encoding is not None:
         seconds += train.encoding.seconds  # of all samples: a plan encodes a few
@@ -44,7 +44,7 @@ def start_seconds(train: SampleSet) -> float:
 
 
 def correlation(index: Index) -> str:
-    """Return as text how well the index's effects follow exact ones."""
+    """Return the index's correlation with exact effects and its interval, as text."""
     interval = index.fidelity
     if interval is None:
         return "too few samples to tell"

@@ -37,7 +37,7 @@ WORDS = {"SampleSet": "a SampleSet, a pair (x, y), a data frame or a Dataset of 
 
 
 def checks_arguments(function: F) -> F:
-    """Convert samples, and refuse arguments that are plainly not what the annotations name."""
+    """Return the function with its arguments converted to samples and checked by their types."""
     # An argument annotated as a SampleSet is converted by `as_samples`; later ones are coded with
     # the classes of the first. Numbers, names, True or False, None, paths, our own classes and
     # unions of them are checked; the rest is left to the function, which knows its rules.
@@ -46,7 +46,7 @@ def checks_arguments(function: F) -> F:
     @functools.cache
     def types_by_argument() -> dict[str, tuple[type, ...]]:
         hints = get_type_hints(function)
-        types = {name: _members(hints[name]) for name in signature.parameters if name in hints}
+        types = {name: _flatten(hints[name]) for name in signature.parameters if name in hints}
         return {name: members for name, members in types.items() if members}
 
     @functools.wraps(function)
@@ -78,8 +78,8 @@ def checks_arguments(function: F) -> F:
     return check_and_call  # pyrefly: ignore[bad-return] (of the same signature)
 
 
-def _members(hint: Any) -> tuple[type, ...]:
-    """Return the types of a union if all of them are checked here, else ()."""
+def _flatten(hint: Any) -> tuple[type, ...]:
+    """Return the types that an annotation names, if all of them are checked here, else ()."""
     if get_origin(hint) in {Union, UnionType}:
         members = get_args(hint)
     else:
@@ -92,7 +92,7 @@ def _members(hint: Any) -> tuple[type, ...]:
 
 
 def check_kind(name: str, value: object, *members: type) -> None:
-    """Refuse a value that is of none of these types, and say what makes one."""
+    """Raise unless the value has one of these types; the message says how to make one."""
     accepted: list[type] = []
     words = []
     for member in members:

@@ -38,7 +38,7 @@ with an x of numbers."""
 
 
 def encode_plainly(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """Return the samples with an x that needs no encoder: pixels of files, weights of words."""
+    """Return samples whose x needs no encoder: an image's pixels, a text's tf-idf weights."""
     if train.texts is not None:
         return with_tfidf(train, val)
     if train.images is None:
@@ -108,7 +108,7 @@ def sample_sets(
 def one_set(
     source: Source, reference: SampleSet | None = None, coding: Coding | None = None
 ) -> SampleSet:
-    """Return all samples of a source without a validation part, checked; refuse texts."""
+    """Return all samples of a source as one checked set; raise if they are texts."""
     # y follows the task and classes of `reference`, else `coding` by a network's outputs.
     x = source.train.x
     is_numeric = source.train.texts is None and x.dtype.kind in "biuf" and x.ndim > 1
@@ -143,7 +143,7 @@ def _split(
     held_out: Collection[Any] | None,
     time: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of the samples to train on, and of those held out."""
+    """Return positions of training samples and of held-out ones, [n_train] and [n_val]."""
     # held_out: their ids; None: val_fraction of the samples, by groups or time where there are any.
     if held_out is None and samples.groups is not None:
         return _split_together(samples, samples.groups, val_fraction, seed, time)
@@ -170,7 +170,7 @@ def _split(
 def _split_together(
     samples: SampleSet, groups: np.ndarray, val_fraction: float, seed: int, time: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hold out the latest samples, or whole groups; return the positions of both parts."""
+    """Return positions to train on and to hold out: the latest samples, or whole groups."""
     n = len(samples)
     if time is not None:
         cut_time = np.sort(time)[n - max(1, round(val_fraction * n))]
@@ -180,7 +180,7 @@ def _split_together(
         strata = samples.y[by_id] if samples.is_classification else None
         fold = np.empty(n, dtype=np.int64)
         fold[by_id] = group_folds(groups[by_id], strata, _N_FOLDS, seed)
-        is_held = _nearest_share(fold, samples.y, val_fraction, has_classes=strata is not None)
+        is_held = _mark_held_out(fold, samples.y, val_fraction, has_classes=strata is not None)
     if n - is_held.sum() < 2:
         raise DataError(
             f"at least 2 training samples must remain; val_fraction {val_fraction} by "
@@ -190,10 +190,10 @@ def _split_together(
     return np.flatnonzero(~is_held), np.flatnonzero(is_held)
 
 
-def _nearest_share(
+def _mark_held_out(
     fold: Int[np.ndarray, " n"], y: np.ndarray, share: float, has_classes: bool
 ) -> np.ndarray:
-    """Return [n] bool, True in the consecutive folds whose size comes nearest to a share."""
+    """Return [n] bool, True in the folds held out, whose samples are nearest to `share` of all."""
     # Of the first run of folds whose classes all occur in training; if there is none, from fold 0.
     n_folds = int(fold.max()) + 1
     candidates = []
@@ -210,7 +210,7 @@ def _nearest_share(
 def _divide(
     samples: SampleSet, train_idx: np.ndarray, val_idx: np.ndarray, *, owns_x: bool
 ) -> tuple[SampleSet, SampleSet]:
-    """Return both parts; if `owns_x`, training rows move up within x, so that it is held once."""
+    """Return (train, val); with `owns_x` training rows move up in place, so that x is held once."""
     val = replace(samples.subset(val_idx), split_off=True)
     if not owns_x:
         return samples.subset(train_idx), val
@@ -223,7 +223,7 @@ def _divide(
 
 
 def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:
-    """Return the checked sample set of one part of a source; names: of the classes."""
+    """Return one part of a source as a checked SampleSet; names: of the classes."""
     x = raw.x
     texts = raw.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
@@ -269,11 +269,11 @@ def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...
 
 
 def _check_inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np.ndarray:
-    """Return checked inputs as float32, or float64 where these are finer; is_read: from a table."""
+    """Return inputs as float32, or float64 where float32 would lose differences; or raise."""
     if x.dtype.kind not in "biuf":
         raise DataError(
-            f"x must hold numbers, or be [n] strings; got {_kind_of(x)} in shape {x.shape}. Encode "
-            "categories as numbers, or save the table as .csv and load that."
+            f"x must hold numbers, or be [n] strings; got {_name_dtype(x)} in shape {x.shape}. "
+            "Encode categories as numbers, or save the table as .csv and load that."
         )
     if x.ndim < 2:
         raise DataError(
@@ -289,15 +289,15 @@ def _check_inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np
     return np.ascontiguousarray(x, dtype=np.float64 if is_double else np.float32)
 
 
-def _kind_of(values: np.ndarray) -> str:
-    """Return the type of an array's values in words."""
+def _name_dtype(values: np.ndarray) -> str:
+    """Return an array's dtype in words for an error, "strings" if it holds any."""
     if values.dtype.kind in "UO":
         return "strings"
     return str(values.dtype)
 
 
 def check_sample_names(values: np.ndarray, name: str) -> np.ndarray:
-    """Check names of samples or sources; return integers, or strings in the least memory."""
+    """Return ids or sources as integers or compact strings, [n]; raise for other values."""
     values = to_numpy(values, name)
     if values.dtype.kind == "b":
         values = values.astype(str)
@@ -306,7 +306,7 @@ def check_sample_names(values: np.ndarray, name: str) -> np.ndarray:
         values = values.astype(np.int64)
     if values.dtype.kind not in "iuUO" or values.ndim != 1:
         raise DataError(
-            f"{name} must be [n] strings or integers; got {_kind_of(values)} in shape "
+            f"{name} must be [n] strings or integers; got {_name_dtype(values)} in shape "
             f"{values.shape}. Name another column, or leave {name} out."
         )
     if values.dtype.kind == "u" and len(values) and values.max() < 2**63:
@@ -320,7 +320,7 @@ FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0":
 
 
 def _parse_flags(values: np.ndarray) -> np.ndarray:
-    """Return whose labels are known to be right, [n] bool, from booleans, 0 and 1, or words."""
+    """Return which labels are trusted, [n] bool, from booleans, 0 and 1, or words."""
     words = [str(value).lower().removesuffix(".0") for value in values.tolist()]
     unknown = [word for word in words if word not in FLAGS]
     if unknown:
@@ -337,7 +337,7 @@ def _parse_flags(values: np.ndarray) -> np.ndarray:
 
 
 def _check_differ(train: SampleSet) -> None:
-    """Refuse samples whose inputs are all the same."""
+    """Raise if all samples have the same inputs."""
     if len(train) > 1 and all(np.array_equal(row, train.x[0]) for row in train.x[1:]):
         raise DataError(
             f"inputs must differ; all {len(train)} samples are the same. Check what was read as x."
@@ -345,7 +345,7 @@ def _check_differ(train: SampleSet) -> None:
 
 
 def _check_pair(train: SampleSet, val: SampleSet) -> None:
-    """Refuse validation samples of other shapes, or of a class that training has not."""
+    """Raise if validation samples have another shape, or a class that training has not."""
     if len(val) < 1:
         raise DataError("at least 1 validation sample is needed; got 0. Add samples.")
     if train.input_shape != val.input_shape or train.y.shape[1:] != val.y.shape[1:]:

@@ -47,7 +47,7 @@ class _BaseFormat:
         return isinstance(self, TableFormat)
 
     def refusal(self, path: Path) -> DataError:
-        """Return the error to raise of data that cannot be given back."""
+        """Return the error for data in a format that cannot be written back."""
         names = [f.name for f in formats() if f.give_back is not None]
         return DataError(
             f"data must be of a format that can be given back ({', '.join(names)}); {path} is of "
@@ -73,7 +73,7 @@ class Format(_BaseFormat):
         return self.read(path)
 
     def original(self, path: Path, choices: Choices, *, may_link: bool) -> Original:
-        """Return the data as they are stored; refuse them where they cannot be given back."""
+        """Return the stored data, to be written with other labels; raise if they cannot be."""
         if self.give_back is None:
             raise self.refusal(path)
         return self.give_back(path, choices.task, may_link)
@@ -95,7 +95,7 @@ class TableFormat(_BaseFormat):
     give_back: Callable[[Path, Path, Change], None] | None = None
 
     def table(self, path: Path, choices: Choices) -> pa.Table:
-        """Return the table as it is in the file or folder."""
+        """Return the table in a file or folder."""
         ids = None
         if isinstance(choices.ids, str):
             ids = choices.ids
@@ -105,20 +105,20 @@ class TableFormat(_BaseFormat):
         return table
 
     def source(self, path: Path, choices: Choices) -> Source:
-        """Return the samples in a file or folder."""
+        """Return the samples of the table in a file or folder."""
         with nullcontext() if path.is_dir() else reading(path):
             # No name for the table here: what `table_source` has read of it can then be let go.
             return table_source(self.table(path, choices), str(path), choices)
 
     def original(self, path: Path, choices: Choices, *, may_link: bool) -> Original:
-        """Return the data as they are stored; refuse them where they cannot be given back."""
+        """Return the stored table, to be written with other labels; raise if it cannot be."""
         if self.give_back is None:
             raise self.refusal(path)
         return original_table(path, self.table(path, choices), choices, self.give_back)
 
 
 def _check_cells(path: Path, table: pa.Table) -> None:
-    """Refuse a cell so long that to read its words would take minutes."""
+    """Raise if a cell's text is so long that splitting it into words would take minutes."""
     for name, column in zip(table.column_names, table.itercolumns(), strict=True):
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             size = pc.max(pc.binary_length(column)).as_py() or 0
@@ -130,7 +130,7 @@ def _check_cells(path: Path, table: pa.Table) -> None:
 
 
 def formats() -> list[Format | TableFormat]:
-    """Return all formats in the order in which they are asked of a folder, plugins' last."""
+    """Return all data formats, those of plugins last, in the order tried on a folder."""
     added = plugins("formats")
     for name, plugin in added.items():
         if not isinstance(plugin, Format | TableFormat):
@@ -148,7 +148,7 @@ def suffixes(*, of_tables: bool = False) -> tuple[str, ...]:
 
 
 def known_format(path: Path) -> tuple[Path, Format | TableFormat]:
-    """Return what to read, and its format: by a file's longest suffix, or a folder's content."""
+    """Return the file or folder to read and its format; raise if the format is unknown."""
     # A folder that datassay apply made stands for the file in it.
     if path.is_dir() and (file := given_back_file(path)):
         path = file

@@ -118,7 +118,7 @@ def load(
     roles = {"trusted": trusted, "groups": groups, "time": time}
     choices = _make_choices(target, ids, source, task, val_fraction, seed, roles, **options)
     target_task = choices.task
-    raw = _read(data, choices)
+    raw = _read_any(data, choices)
     if val is not None:
         raw = _add_val(raw, val, choices)
     if held_out is not None and raw.val is not None:
@@ -149,7 +149,7 @@ def _make_choices(
     target: Any, ids: Any, source: Any, task: str | None,
     val_fraction: float | None, seed: int, roles: dict[str, Any], **columns: Any,
 ) -> Choices:  # fmt: skip
-    """Return the user's choices of columns; refuse values that are wrong by themselves."""
+    """Return the user's choice of columns and their roles; raise for invalid values."""
     if task is not None:
         tasks = ("classification", "regression")
         rules.one_of("task", task, tasks, remedy="Leave it out.", error=DataError)
@@ -169,13 +169,13 @@ def _make_choices(
 
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> Glance | None:
-    """Refuse a path or setting that `load` refuses; return what a small table holds, else None."""
+    """Raise if `load` would refuse path or settings; return a small table's summary, or None."""
     # held_out is checked where samples are split.
     if log_target:
         options["task"] = "regression"
     roles = {name: options.pop(name, None) for name in OF_SAMPLES}
     choices = _make_choices(roles=roles, **options)
-    path, file_format = _named_format(data, choices)
+    path, file_format = _find_format(data, choices)
     is_small = path.is_file() and path.stat().st_size <= SMALL
     if not (isinstance(file_format, TableFormat) and is_small):
         return None
@@ -193,13 +193,13 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
 
 
 def _add_val(source: Source, val: Any, choices: Choices) -> Source:
-    """Return a source with the samples of another one as its validation part."""
+    """Return a source whose validation part is the samples of `val`."""
     if source.is_table:
         return _add_val_table(source, val, choices)
     rule = "val must be one set of samples, of the kind of data; it is a"
     if _is_table(val):
         raise DataError(f"{rule} table.")
-    val_source = _read(val, Choices())
+    val_source = _read_any(val, Choices())
     if val_source.val is not None:
         raise DataError(f"{rule} training and a validation part.")
     if val_source.class_names != source.class_names and val_source.class_names:
@@ -218,7 +218,7 @@ def _is_table(data: Any) -> bool:
 
 
 def _add_val_table(source: Source, val: Any, choices: Choices) -> Source:
-    """Return a source with the rows of another table, treated as its own, as validation part."""
+    """Return a table's source whose validation part is the rows of another table, `val`."""
     path = Path("val")
     table = None
     if not isinstance(val, str | Path):
@@ -250,8 +250,8 @@ def _add_val_table(source: Source, val: Any, choices: Choices) -> Source:
     return replace(source, val=val_part, warnings=source.warnings + warnings)
 
 
-def _read(data: Any, choices: Choices) -> Source:
-    """Read data of any kind; of arrays, ids and source are arrays, too."""
+def _read_any(data: Any, choices: Choices) -> Source:
+    """Return the source of data of any kind: a path, a frame, arrays or datasets."""
     if isinstance(data, str | Path):
         return _read_named(data, choices)
     if isinstance(data, dict) and all(hasattr(split, "with_format") for split in data.values()):
@@ -278,29 +278,29 @@ def _read(data: Any, choices: Choices) -> Source:
 
 
 def _read_parts(data: dict[str, Any], choices: Choices) -> Source:
-    """Return the parts of a DatasetDict of Hugging Face's datasets."""
+    """Return the source of a Hugging Face DatasetDict: its training and held-out parts."""
     parts = parts_among(data)
     if not parts:
         raise DataError(
             f"a DatasetDict must have a part called train; it has {', '.join(data)[:200]}. Pass "
             "one of them, as data[name]."
         )
-    read = _read(data[parts[0]], choices)
+    read = _read_any(data[parts[0]], choices)
     if len(parts) == 1:
         return read
     return _add_val_table(read, data[parts[1]], choices)
 
 
 def _read_named(data: str | Path, choices: Choices) -> Source:
-    """Return the samples of a built-in name or a path."""
-    path, file_format = _named_format(data, choices)
+    """Return the source that a path or a built-in name means."""
+    path, file_format = _find_format(data, choices)
     if file_format is None:
         return BUILTINS[str(data)]()
     return file_format.source(path, choices)
 
 
-def _named_format(data: str | Path, choices: Choices) -> tuple[Path, Format | TableFormat | None]:
-    """Return the path and the format of what is named; no format of a built-in set."""
+def _find_format(data: str | Path, choices: Choices) -> tuple[Path, Format | TableFormat | None]:
+    """Return the path and its format; None as the format of built-in data."""
     if data in BUILTINS:
         path = Path(data)
         file_format = None
@@ -316,7 +316,7 @@ def _named_format(data: str | Path, choices: Choices) -> tuple[Path, Format | Ta
 
 
 def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
-    """Return the path and the format of data that are no built-in set."""
+    """Return the file or folder to read and its format; raise if it does not exist."""
     try:
         path = Path(data).expanduser()
     except RuntimeError as error:
@@ -333,7 +333,7 @@ def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
 
 
 def original(data: str | Path, choices: Choices, *, may_link: bool = True) -> Original:
-    """Return data as they are stored, ready to be given back; refuse what `load` would."""
+    """Return data as stored, to be written with other labels; raise where `load` would."""
     # may_link: whether files that do not change may be given back as second names of the same file.
     if data in BUILTINS:
         return original_builtin(str(data))

@@ -68,7 +68,7 @@ class RowFormat:
         """
         if isinstance(data, SampleSet):
             return self._check_shape(data)
-        rows = _read(data, ids)
+        rows = _read_rows(data, ids)
         name = "rows"
         if isinstance(data, str | Path):
             name = str(data)[:80]
@@ -87,7 +87,7 @@ class RowFormat:
         return [column for column in self.example.columns if column.read_as == role]
 
     def _read_table(self, table: pa.Table, ids: str | None) -> SampleSet:
-        """Return the rows of a table as samples, its columns prepared as the training's were."""
+        """Return a table's rows as samples, each column prepared as in the training."""
         table, index_column = row_ids(table)
         texts = [column.name for column in self._columns("text")]
         absent = [name for name in texts if name not in table.column_names]
@@ -119,7 +119,7 @@ class RowFormat:
         return self._make_samples(SourcePart(x, np.zeros(len(x)), row_names, joined), warnings)
 
     def _read_numbers(self, table: pa.Table) -> np.ndarray:
-        """Return columns of numbers, [m, features], by the names of the training's arrays."""
+        """Return the columns named as the training's features, as numbers [m, features]."""
         shape = self.example.input_shape
         names = self.example.feature_names or tuple(f"x{i}" for i in range(shape[0]))
         if len(shape) != 1 or not set(names) <= set(table.column_names):
@@ -137,14 +137,14 @@ class RowFormat:
         return np.stack([np.asarray(c.values, np.float64) for c in read], 1)
 
     def _join_columns(self, table: pa.Table, names: list[str]) -> Texts | None:
-        """Return the texts of some columns joined per row; None without columns."""
+        """Return the texts of the named columns, joined for each row; None without columns."""
         read = [read_column(table[name], name, Choices(text=(name,))) for name in names]
         refuse(read, "rows")
         no_words = pa.array([""] * len(table), pa.large_string())
         return join_texts([coalesce(c.words, no_words) for c in read])
 
     def _read_part(self, raw: SourcePart) -> SampleSet:
-        """Return arrays as a set; raise where the training's columns were prepared."""
+        """Return new arrays as a set; raise if the training was a table with prepared columns."""
         fitted = self.example.preparation
         columns = ()
         if fitted is not None:
@@ -180,7 +180,7 @@ class RowFormat:
         )  # fmt: skip
 
     def _encode(self, samples: SampleSet, encode: Encode | None) -> SampleSet:
-        """Return samples with x made of images or texts by the training's encoder or words."""
+        """Return samples with x computed from images or texts by the training's encoder."""
         encoding = self.example.encoding
         if encoding is not None and encoding.name:
             assert encode is not None
@@ -201,7 +201,7 @@ class RowFormat:
         return samples
 
     def _check_shape(self, samples: SampleSet) -> SampleSet:
-        """Return samples with x in the training's type; raise if its shape is another."""
+        """Return samples with x of the training's dtype; raise if the shape differs."""
         shape = self.example.input_shape
         if samples.input_shape != shape:
             raise DataError(
@@ -211,7 +211,7 @@ class RowFormat:
         return replace(samples, x=samples.x.astype(self.example.x.dtype, copy=False))
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values, from which `from_json` makes the format again."""
+        """Return the format as JSON values, which `from_json` reads."""
         reference = self.example
         fields = None
         if reference.encoding is not None:
@@ -271,7 +271,7 @@ class RowFormat:
 
 
 def row_format(train: SampleSet) -> RowFormat:
-    """Return what new rows must be for a model that was fitted to these samples."""
+    """Return the format of new rows for a model that was fitted to `train`."""
     x = np.zeros((2, *train.input_shape), train.x.dtype)
     x[1] = 1
     y = np.zeros((2, *train.y.shape[1:]), train.y.dtype)
@@ -280,8 +280,8 @@ def row_format(train: SampleSet) -> RowFormat:
     return RowFormat(replace(train, x=x, y=y, ids=np.arange(2), warnings=(), **absent))
 
 
-def _read(data: Any, ids: str | None) -> pa.Table | SourcePart:
-    """Read new rows as a table, or else as arrays, images or texts."""
+def _read_rows(data: Any, ids: str | None) -> pa.Table | SourcePart:
+    """Return new rows as a table, or else as arrays, images or texts."""
     if isinstance(data, str | Path):
         if data in BUILTINS:
             return BUILTINS[str(data)]().train

@@ -30,9 +30,9 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
 _GREY = {"1", "L", "LA", "La"}
 # What can show through transparent parts, white first.
-GROUNDS = {"white": 1.0, "black": 0.0, "grey": 0.5}
+SHADES = {"white": 1.0, "black": 0.0, "grey": 0.5}
 BLANK = 0.02  # standard deviation of pixels below which a picture shows nothing
-STRONGER = 1.25  # times as much contrast as white must another ground give
+STRONGER = 1.25  # times as much contrast as white must another background give
 LOOK = 64  # pixels a side to which a picture is reduced to be looked at (cleanvision's for blur)
 _ON_ITS_SIDE = {5, 6, 7, 8}  # values of EXIF's orientation
 
@@ -44,57 +44,57 @@ class ImageSize:
     height: int
     width: int
     channels: int
-    contrast: tuple[float, ...] = ()  # deviation of pixels on each ground; empty: it is opaque
+    contrast: tuple[float, ...] = ()  # deviation of pixels on each background; empty: it is opaque
 
 
 def image_size(file: Path | bytes) -> ImageSize:
-    """Return the size of an image as it is shown; raise DataError where it cannot be unpacked."""
+    """Return an image's size as displayed; raise DataError if it cannot be decoded."""
     with _open(file) as image:
         if image.format != "MPO" and getattr(image, "is_animated", False):
             raise DataError(
-                f"{_name(file)} must hold one image; it holds {image.n_frames} frames. Save the "
-                "one that is meant."
+                f"{_name_image(file)} must hold one image; it holds {image.n_frames} frames. "
+                "Save the one that is meant."
             )
         return shown_size(image)
 
 
 def shown_size(image: Any) -> ImageSize:
-    """Return the size of a Pillow image as it is shown, and its contrast if it is transparent."""
+    """Return a Pillow image's size as displayed, and its contrast on each background."""
     if image.format == "TIFF":  # turned as it is loaded, by newer Pillow as it is opened
         image.load()
     width, height = image.size
-    if image.format != "TIFF" and _orientation(image) in _ON_ITS_SIDE:
+    if image.format != "TIFF" and _read_orientation(image) in _ON_ITS_SIDE:
         height, width = image.size
     is_grey = image.mode in _GREY or image.mode.startswith("I")
     reduced = _reduce(image, LOOK)
-    on_grounds = [pixels(reduced, ground) for ground in GROUNDS.values()]
-    contrast = tuple(float(values.std()) for values in on_grounds)
-    if np.array_equal(on_grounds[0], on_grounds[1]):  # nothing shows through
+    on_backgrounds = [pixels(reduced, background) for background in SHADES.values()]
+    contrast = tuple(float(values.std()) for values in on_backgrounds)
+    if np.array_equal(on_backgrounds[0], on_backgrounds[1]):  # nothing shows through
         contrast = ()
     return ImageSize(height, width, 1 if is_grey else 3, contrast)
 
 
-def choose_ground(sizes: Sequence[ImageSize]) -> str:
-    """Return the name of the ground to show through transparent parts; empty: all are opaque."""
+def choose_background(sizes: Sequence[ImageSize]) -> str:
+    """Return the background for transparent parts, by contrast; "" if all images are opaque."""
     # That of most contrast, white unless another has much more, of those with fewest blank images.
-    contrast = np.array([size.contrast for size in sizes if size.contrast])  # [n, grounds]
+    contrast = np.array([size.contrast for size in sizes if size.contrast])  # [n, backgrounds]
     if not len(contrast):
         return ""
     n_blank = (contrast < BLANK).sum(0)
     strength = contrast.mean(0)
     strength[0] *= STRONGER
     strength[n_blank > n_blank.min()] = -1
-    return list(GROUNDS)[int(strength.argmax())]
+    return list(SHADES)[int(strength.argmax())]
 
 
-def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
-    """Return a warning of transparent images; none where there are none."""
-    if not ground:
+def background_warning(sizes: Sequence[ImageSize], background: str) -> tuple[str, ...]:
+    """Return a warning that images are partly transparent; () if none is."""
+    if not background:
         return ()
     n_transparent = sum(bool(size.contrast) for size in sizes)
-    why = text_if(ground != "white", ", on which they differ more than on white")
+    why = text_if(background != "white", ", on which they differ more than on white")
     text = f"{n_transparent:,} of {len(sizes):,} images are transparent in parts"
-    return (f"{text}: read on {ground}{why}.",)
+    return (f"{text}: read on {background}{why}.",)
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _open(file: Path | bytes) -> Iterator[Any]:
     """Open an image file, or its bytes, within the limit of its size."""
     is_path = isinstance(file, Path)
     try:
-        with reading(file) if is_path else decoding(_name(file)), warnings.catch_warnings():
+        with reading(file) if is_path else decoding(_name_image(file)), warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             if is_path:
                 stream = file
@@ -112,19 +112,19 @@ def _open(file: Path | bytes) -> Iterator[Any]:
                 yield image
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(
-            f"{_name(file)} is too large: {error}. Resize it before loading."
+            f"{_name_image(file)} is too large: {error}. Resize it before loading."
         ) from error
 
 
-def _name(file: Path | bytes) -> str:
-    """Return what an error calls an image."""
+def _name_image(file: Path | bytes) -> str:
+    """Return how an error message calls an image: its path, or "an image of the table"."""
     if not isinstance(file, Path):
         return "an image of the table"
     return str(file)
 
 
-def _orientation(image: Any) -> int:
-    """Return how EXIF says that an image is turned; 1, upright, where it says nothing readable."""
+def _read_orientation(image: Any) -> int:
+    """Return the EXIF orientation of an image, 1 (upright) if there is none readable."""
     try:
         return image.getexif().get(ExifTags.Base.Orientation, 1)
     except (SyntaxError, ValueError, TypeError, KeyError, struct.error):
@@ -132,7 +132,7 @@ def _orientation(image: Any) -> int:
 
 
 def _reduce(image: Any, side: int) -> Any:
-    """Return an image of 8 bits a channel at `side` pixels at most; others as they are."""
+    """Return an image shrunk to at most `side` pixels if it has 8 bits a channel."""
     if image.mode[0] in "IF" or max(image.size) <= side:
         return image
     if image.mode in {"P", "PA"}:  # whose pixels are numbers of colours, which have no mean
@@ -141,11 +141,11 @@ def _reduce(image: Any, side: int) -> Any:
     return image
 
 
-def pixels(image: Any, ground: float = GROUNDS["white"]) -> np.ndarray:
+def pixels(image: Any, background: float = SHADES["white"]) -> np.ndarray:
     """Return a Pillow image as [channels, height, width] float32 in [0, 1]; 1 channel if grey."""
-    # Turned as its EXIF says, on a ground where it is transparent. Palettes become colours; white
-    # of 32 bits a pixel is not known.
-    if _orientation(image) != 1:
+    # Turned as its EXIF says, on a background where it is transparent. Palettes become colours;
+    # white of 32 bits a pixel is not known.
+    if _read_orientation(image) != 1:
         image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I"):
         values = np.asarray(image)
@@ -163,7 +163,7 @@ def pixels(image: Any, ground: float = GROUNDS["white"]) -> np.ndarray:
     colours = np.asarray(image.convert(mode), dtype=np.float32) / 255  # [h, w, 3 or 4]
     if mode == "RGBA":
         opacity = colours[..., 3:]
-        colours = colours[..., :3] * opacity + ground * (1 - opacity)
+        colours = colours[..., :3] * opacity + background * (1 - opacity)
     n_channels = 3
     if image.mode in _GREY:
         n_channels = 1
@@ -173,29 +173,29 @@ def pixels(image: Any, ground: float = GROUNDS["white"]) -> np.ndarray:
 class Pictures(Indexed):
     """[n] image files, of any sizes, each opened when it is asked for; indexed as an array."""
 
-    __slots__ = ("_files", "_sizes", "ground")
+    __slots__ = ("_files", "_sizes", "background")
 
     def __init__(
         self,
         files: Sequence[Path | bytes],
         sizes: Sequence[ImageSize],
-        ground: str = "",
+        background: str = "",
         rows: np.ndarray | None = None,
     ):
         super().__init__(len(files), rows)
         self._files = files
         self._sizes = sizes
-        self.ground = ground
+        self.background = background
 
     def _get_item(self, row: int) -> np.ndarray:
         with _open(self._files[row]) as image:
             return self._pixels(image)
 
     def _get_subset(self, rows: np.ndarray) -> "Pictures":
-        return Pictures(self._files, self._sizes, self.ground, rows)
+        return Pictures(self._files, self._sizes, self.background, rows)
 
     def _pixels(self, image: Any) -> np.ndarray:
-        return pixels(image, GROUNDS[self.ground or "white"])
+        return pixels(image, SHADES[self.background or "white"])
 
     def thumbnails(self, side: int) -> Iterator[np.ndarray]:
         """Yield the pixels of each image, reduced to at most `side` if of 8 bits a channel."""
@@ -221,7 +221,7 @@ def have_one_size(*sets: SampleSet) -> bool:
 
 
 def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """Return the samples with the pixels of their files, all of one size, as x."""
+    """Return (train, val) with their images' pixels as x; raise if sizes differ."""
     sets = drop_none(train, val)
     sizes = [size for samples in sets for size in _pictures(samples).sizes]
     ids = [name for samples in sets for name in samples.ids]
@@ -254,7 +254,7 @@ def _pictures(samples: SampleSet) -> Pictures:
 
 
 def are_photographs(samples: SampleSet) -> bool:
-    """Return whether an encoder trained on photographs may know something of the images."""
+    """Return whether images look like photographs, which pretrained encoders know."""
     # Most have colours and at least 32 pixels on the smaller side (CIFAR-10 has), or at least 64
     # there; of arrays only values of 0 to 255 are pixels. Small grey images, as MNIST's, are
     # drawings of signs.
@@ -275,7 +275,7 @@ def are_photographs(samples: SampleSet) -> bool:
 
 
 def channels_first(shape: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Return (channels, height, width) of a sample's array; None where it is no image."""
+    """Return (channels, height, width) of a sample's array; None if it is no image."""
     # Where both ends could be channels, the first counts as them.
     if len(shape) == 2:
         return (1, *shape)

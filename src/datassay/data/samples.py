@@ -260,7 +260,7 @@ def tensor_to_array(values: Any, name: str) -> Any:
 
 
 def check_samples(samples: SampleSet) -> None:
-    """Refuse a set that no later step could use."""
+    """Raise if lengths differ, ids repeat, or values are not finite."""
     n = len(samples.x)
     for name in (*OF_EACH, "rows"):
         column = getattr(samples, name)
@@ -290,7 +290,7 @@ def check_samples(samples: SampleSet) -> None:
 
 
 def _check_names(samples: SampleSet) -> None:
-    """Check that files can hold the names of samples, classes and features."""
+    """Raise if names of samples, classes or features cannot be stored in files."""
     check_encodable("the name of the data", [samples.name])
     check_encodable("class names", samples.class_names)
     check_encodable("feature names", samples.feature_names)
@@ -309,7 +309,7 @@ def _check_names(samples: SampleSet) -> None:
 
 
 def _check_length(name: str, values: Iterable[str]) -> None:
-    """Refuse names of more than LONGEST_NAME characters; short arrays of strings are not read."""
+    """Raise if a name has more than LONGEST_NAME characters."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "U":
         if values.dtype.itemsize <= 4 * LONGEST_NAME:
             return
@@ -322,7 +322,7 @@ def _check_length(name: str, values: Iterable[str]) -> None:
 
 
 def _check_labels(labels: np.ndarray, n_classes: int) -> None:
-    """Refuse labels that are not [n] indices of classes."""
+    """Raise if labels are not class indices, [n]."""
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(
             f"labels must be [n] integers that index the class names; got {labels.dtype} in shape "
@@ -346,7 +346,7 @@ def check_finite(name: str, values: np.ndarray) -> None:
 
 
 def wrong_labels(samples: SampleSet) -> np.ndarray | None:
-    """Return which given labels differ from the true ones, [n] bool; None without truth."""
+    """Return which labels differ from the true ones, [n] bool; None if these are unknown."""
     if samples.true_y is None:
         return None
     different = np.not_equal(samples.y, samples.true_y).reshape(len(samples), -1)

@@ -9,7 +9,7 @@ from datassay.data.samples import SampleSet
 def column_units(
     x: Num[np.ndarray, "n d"], *, is_image: bool = False
 ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
-    """Return each column's mean and standard deviation; of an image 0 and its largest |pixel|."""
+    """Return each column's mean and deviation, [d] each; of images 0 and the largest |pixel|."""
     # A standard deviation of 0 is returned as 1.
     if is_image:  # pixels share one unit, and black stays 0
         return np.zeros(x.shape[1]), np.full(x.shape[1], float(np.abs(x).max()) or 1.0)

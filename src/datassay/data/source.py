@@ -115,7 +115,7 @@ def decoding(name: str) -> Iterator[None]:
 
 
 def parts_among(names: Iterable[str]) -> list[str]:
-    """Return the name of a training part, then of parts to hold out: "x_train", "x_test".
+    """Return the names of a training part and of parts to hold out, such as "train", "test".
 
     They differ in the word of the part alone. [] without any; "train" may stand alone.
     """
@@ -144,7 +144,7 @@ def scan(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def parse_in_blocks(parse: Callable[[int], pa.Table], size: int) -> pa.Table:
-    """Return what `parse` reads by blocks of some bytes, of more where a row is longer than one."""
+    """Return the table that `parse` reads, in blocks large enough for the longest row."""
     # size: bytes in all.
     block = 2**20
     while True:
@@ -157,7 +157,7 @@ def parse_in_blocks(parse: Callable[[int], pa.Table], size: int) -> pa.Table:
 
 
 def check_fits(n_bytes: float, content: str) -> None:
-    """Refuse, before it is allocated, what this machine's memory cannot hold."""
+    """Raise if `n_bytes` exceed this machine's memory, before they are allocated."""
     memory = available_memory()
     if n_bytes > memory:
         raise DataError(
@@ -168,7 +168,7 @@ def check_fits(n_bytes: float, content: str) -> None:
 
 
 def to_numpy(values: Any, name: str) -> np.ndarray:
-    """Return arrays, tensors, frames or lists as an array of numbers, booleans or strings."""
+    """Return arrays, tensors, frames or lists as a NumPy array of numbers or strings."""
     # It shares memory with the argument where it can. Strings that are not there in one fixed width
     # stay Python's own, in an array of objects.
     if hasattr(values, "toarray") and hasattr(values, "shape"):  # of scipy
@@ -187,7 +187,7 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
             f"{error}. Pass a NumPy array or a CPU tensor of float32."
         ) from error
     if array.dtype.kind == "O":
-        return _without_objects(array, name)
+        return _convert_objects(array, name)
     if array.dtype.kind == "S":
         words = as_arrow(pa.array(array.ravel().astype(object), pa.large_binary()), name)
         return words.to_numpy(zero_copy_only=False).astype(object).reshape(array.shape)
@@ -196,8 +196,8 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
     return array
 
 
-def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
-    """Return an array of objects as numbers, or as it is if all are strings; else raise."""
+def _convert_objects(array: np.ndarray, name: str) -> np.ndarray:
+    """Return an array of objects as numbers or strings; raise for mixed or other values."""
     entries = array.ravel().tolist()
     if all(isinstance(entry, str) for entry in entries):
         return array

@@ -12,7 +12,7 @@ TIME_BLOCKS = 10  # stretches of time, of about as many samples each
 
 
 def time_blocks(time: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
-    """Return the stretch of time of each sample, as a word; one for samples of one moment."""
+    """Return each sample's block of time, as a word, [n]; equal times share one."""
     _, moment_idx, counts = np.unique(time, return_inverse=True, return_counts=True)
     n_earlier = np.cumsum(counts) - counts
     return (TIME_BLOCKS * n_earlier // len(time)).astype(str)[moment_idx]
@@ -21,7 +21,7 @@ def time_blocks(time: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
 def group_folds(
     groups: Shaped[np.ndarray, " n"], strata: Int[np.ndarray, " n"] | None, n_folds: int, seed: int
 ) -> Int[np.ndarray, " n"]:
-    """Return the fold of each sample: whole groups, alike in size and in strata, [n]."""
+    """Return each sample's fold, [n]; groups stay whole, folds are alike in size and strata."""
     # strata: classes; None, or where no class has a sample for each fold: only the sizes count.
     # There are no more folds than groups.
     from sklearn.model_selection import StratifiedGroupKFold  # slow to import
@@ -33,7 +33,7 @@ def group_folds(
     folds = np.zeros(len(group_idx), dtype=np.int64)
     if len(names) < 2:
         return folds
-    pairs = _split(StratifiedGroupKFold, n_folds, seed, strata, group_idx)
+    pairs = _list_folds(StratifiedGroupKFold, n_folds, seed, strata, group_idx)
     for fold, (_, test_idx) in enumerate(pairs):
         folds[test_idx] = fold
     return folds
@@ -47,7 +47,7 @@ def fold_pairs(
     is_classification: bool = True,
     groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> list[tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]]:
-    """Return per fold the positions to fit to and to judge: alike in classes, groups whole."""
+    """Return (training, test) positions of each fold; classes alike, groups whole."""
     from sklearn.model_selection import KFold, StratifiedKFold  # slow to import
 
     if groups is not None:
@@ -57,21 +57,21 @@ def fold_pairs(
     splitter = KFold
     if is_classification:
         splitter = StratifiedKFold
-    return _split(splitter, n_folds, seed, y)
+    return _list_folds(splitter, n_folds, seed, y)
 
 
 def order_by_class(
     strata: Shaped[np.ndarray, " n"] | None, rng: np.random.Generator, n: int
 ) -> Int[np.ndarray, " n"]:
-    """Return all positions in random order, within each class where there are classes."""
+    """Return all positions, [n], in random order, sorted by class if there are classes."""
     order = rng.permutation(n)
     if strata is None:
         return order
     return order[np.argsort(strata[order], kind="stable")]
 
 
-def _split(splitter: Any, n_folds: int, seed: int, y: Any, groups: Any = None) -> list[Any]:
-    """Return per fold the positions of its training and test part by a class of scikit-learn."""
+def _list_folds(splitter: Any, n_folds: int, seed: int, y: Any, groups: Any = None) -> list[Any]:
+    """Return (training, test) positions of each fold of a scikit-learn splitter class."""
     with warnings.catch_warnings():
         # A class with fewer samples than folds is spread as it can be.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
@@ -86,7 +86,7 @@ def split_indices(
     seed: int,
     order: Int[np.ndarray, " n"] | None = None,
 ) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " val"]]:
-    """Return the positions of the training and of the validation samples, each ascending."""
+    """Return ascending positions of training and validation samples, each class in proportion."""
     # round(val_fraction · n) samples, at least one, are held out; for classification each class in
     # proportion, and a class with a single sample stays. order: positions in the order in which the
     # draw sees them; by ascending id, the same samples are held out however rows are ordered.

@@ -98,7 +98,7 @@ def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
 
 
 def compact(words: pa.LargeStringArray) -> np.ndarray:
-    """Return strings without nulls as NumPy holds them in the least memory."""
+    """Return strings as a NumPy array that takes the least memory, [n]."""
     # In one fixed width if none is longer than SHORT characters, or if that takes at most twice the
     # bytes of their UTF-8; else as objects, equal strings being one object.
     if not len(words):
@@ -119,7 +119,7 @@ def compact(words: pa.LargeStringArray) -> np.ndarray:
 
 
 def check_encodable(name: str, values: Any) -> None:
-    """Refuse strings that no file can hold, before anything is computed with them."""
+    """Raise if a string cannot be written as UTF-8."""
     if isinstance(values, Texts):
         return  # UTF-8 already
     if isinstance(values, np.ndarray) and values.dtype.kind == "U":

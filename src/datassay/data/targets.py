@@ -25,7 +25,7 @@ _TYPES: dict[str, LabelType] = {"b": "boolean", "i": "integer", "u": "integer", 
 def encode_targets(
     y: np.ndarray, y_val: np.ndarray | None, class_names: tuple[str, ...], task: Task | None
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """Return y, y_val and the class names as later steps expect them."""
+    """Return y and y_val as class indices or float64, and the class names, () of numbers."""
     # Classification: y is [n] int64 indices; regression: [n] or [n, k] float64, without names.
     # class_names: what labels index or repeat; empty: the sorted unique labels of y. task None:
     # class_names mean classification, else `guess_task` decides.
@@ -45,7 +45,7 @@ def encode_targets(
 def _encode_numbers(
     y: np.ndarray, y_val: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the targets of a regression as float64; refuse those that are all equal."""
+    """Return regression targets as float64; raise if they are all equal."""
     y = _check_numbers(y, "y")
     if (y == y[0]).all():
         raise DataError(
@@ -59,7 +59,7 @@ def _encode_numbers(
 def _encode_classes(
     y: np.ndarray, y_val: np.ndarray | None, class_names: tuple[str, ...]
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """Return labels as indices of classes, and the classes' names; refuse a single class."""
+    """Return labels as class indices, and the class names; raise if there is one class."""
     if y.ndim > 1 or (y_val is not None and y_val.ndim > 1):
         raise DataError(
             f"classification needs one label per sample; y has shape {y.shape}. If its rows are "
@@ -83,7 +83,7 @@ def _encode_classes(
 def encode_like(
     y: np.ndarray, class_names: tuple[str, ...], dtype: np.dtype | None = None
 ) -> np.ndarray:
-    """Return targets coded as those of an existing set: [n] indices, or float64."""
+    """Return targets coded as an existing set's: class indices [n], or float64."""
     # Strings name classes. Numbers name them if all names are numbers, else index them. Without
     # class_names, a regression, whole numbers stay whole if `dtype`, of that set, is.
     y = check_column(y, "y")
@@ -103,7 +103,7 @@ def encode_like(
 
 
 def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) -> tuple[str, ...]:
-    """Return warnings of targets that may be meant otherwise; names: of the classes."""
+    """Return warnings of labels that may be numbers, or class names that look alike."""
     # is_guessed: whether nobody said that they are classes.
     if is_guessed and len(names) > 2 and y.dtype.kind in "iuf" and not _are_codes(np.unique(y)):
         return (
@@ -119,8 +119,8 @@ def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) 
         return ()
     if are_several_labels(y):
         return (
-            f"Each sample has {y.shape[1]} labels, each 0 or 1. They are judged one by one; "
-            "networks fit them as numbers, by squared error, unless loss='bce' is given.",
+            f"Each of the {y.shape[1]} targets is 0 or 1: their labels are judged one by one, and "
+            "networks fit them as numbers, by squared error.",
         )
     if y.dtype.kind in "iu":
         return (
@@ -144,7 +144,7 @@ def label_type(y: np.ndarray) -> LabelType:
 def as_given(
     values: np.ndarray, class_names: tuple[str, ...], kind: LabelType = "string"
 ) -> pa.Array:
-    """Return class indices, [n], as the labels that the user gave; without classes, the targets."""
+    """Return class indices as the user's labels, [n]; without classes the targets."""
     if not class_names:
         return pa.array(values.tolist())
     names: list[object] = list(class_names)
@@ -162,7 +162,7 @@ def as_given(
 
 
 def guess_task(y: np.ndarray) -> Task:
-    """Return whether targets are labels (classification) or quantities (regression)."""
+    """Return "classification" if targets look like labels, else "regression"."""
     # Strings and booleans are labels. Whole numbers (integers, or floats without a fraction) are
     # labels where they have at most 20 distinct values, or where they are exactly 0..k−1 or 1..k
     # with 10 samples or more a class on average. Everything else is a quantity, and so are several
@@ -191,7 +191,7 @@ def _are_codes(distinct: np.ndarray) -> bool:
 
 
 def check_column(y: np.ndarray, name: str) -> np.ndarray:
-    """Return targets, checked for type and finiteness; [n] where they are [n, 1]."""
+    """Return targets with type and finiteness checked; [n, 1] becomes [n]."""
     if y.ndim == 0 or y.size == 0:
         raise DataError(f"{name} {SHAPES}; got shape {y.shape}. Reshape it.")
     if y.dtype.kind not in "biufUO":
@@ -207,7 +207,7 @@ def check_column(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def _guess_task(y: np.ndarray) -> Task:
-    """Return the task as `guess_task` does; refuse a quantity that has stray words."""
+    """Return `guess_task`'s answer; raise if numbers are mixed with a few other words."""
     if y.dtype.kind not in "UO" or y.ndim > 1:
         return guess_task(y)
     words = as_arrow(y, "y")
@@ -223,7 +223,7 @@ def _guess_task(y: np.ndarray) -> Task:
 
 
 def _check_numbers(y: np.ndarray, name: str) -> np.ndarray:
-    """Return targets as float64; refuse strings."""
+    """Return targets as float64; raise if they are strings."""
     if y.dtype.kind in "UO":
         raise DataError(
             f"regression needs numbers in {name}; got strings such as {str(y.flat[0])!r}. Set "
@@ -242,7 +242,7 @@ def label_name(value: np.generic | str) -> str:
 
 
 def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
-    """Return the index of each label among the classes; raise where one is unknown."""
+    """Return each label's index among `classes`, [n]; raise if a label is unknown."""
     # classes: as y holds them; names: in words; name: of y, in an error.
     if y.dtype.kind in "UO" and classes.dtype.kind not in "UO":
         classes = compact(as_arrow(np.array(names, dtype=object), "class names"))
@@ -277,7 +277,7 @@ class Coding:
 def encode_for_outputs(
     y: np.ndarray, x: np.ndarray, class_names: tuple[str, ...], coding: Coding
 ) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
-    """Return targets as a network with these outputs takes them, class names and warnings."""
+    """Return targets coded for a network's outputs, the class names, and warnings."""
     # k outputs: whole numbers from 0 to k − 1 are the outputs' own, whichever of them occur. Names
     # and other whole numbers of the training are numbered in sorted order if they are as many as
     # the outputs. Numbers that are no classes, and several targets a sample, have no names.
@@ -315,7 +315,7 @@ def encode_for_outputs(
 
 
 def _encode_sorted(y: np.ndarray, k: int, coding: Coding) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return indices and names of classes that are as many as outputs, in sorted order."""
+    """Return class indices and names in sorted order, if there are k classes, else raise."""
     values, indices = np.unique(y, return_inverse=True)
     names = tuple(map(label_name, values))
     if coding.is_training and len(values) == max(k, 2):
@@ -334,7 +334,7 @@ def _encode_sorted(y: np.ndarray, k: int, coding: Coding) -> tuple[np.ndarray, t
 
 
 def renumbering_warning(names: tuple[str, ...]) -> str:
-    """Return the warning for labels that are other numbers than those of the outputs."""
+    """Return a warning that labels are not the numbers of the outputs."""
     return (
         "labels are taken for the network's outputs in rising order, counted from 0: "
         f"{shorten([f'{name} is {i}' for i, name in enumerate(names)])}. Pass 0 to k - 1 where it "
@@ -345,7 +345,7 @@ def renumbering_warning(names: tuple[str, ...]) -> str:
 def recode_for_outputs(
     samples: SampleSet, n_outputs: int, *, beside_loader: bool = False, is_own: bool = False
 ) -> SampleSet:
-    """Return a set whose labels number a network's outputs; a regression unchanged."""
+    """Return a set whose labels are indices of a network's outputs; a regression unchanged."""
     # - As many classes as outputs stay as they are; names that are other numbers are warned of, but
     #   refused beside_loader, whose training samples are labelled by output.
     # - Fewer classes, named by numbers from 0 to k − 1 as `load` names integers: each label becomes
@@ -380,7 +380,7 @@ def recode_for_outputs(
 
 
 def recode_like(samples: SampleSet, reference: SampleSet) -> SampleSet:
-    """Return a set with the class names of another, its labels recoded by them."""
+    """Return a set with the reference's class names, its labels recoded by name."""
     if not reference.class_names or samples.class_names == reference.class_names:
         return samples
     unknown = [name for name in samples.class_names if name not in reference.class_names]

@@ -22,12 +22,12 @@ _SPACE = re.compile(r"\s")
 
 
 def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """Append word weights to x, [n, m + words] float32; return the sets, of kind "text"."""
+    """Return (train, val) with tf-idf weights appended to x: [n, m + words] float32."""
     # weight = count · (1 + ln((1 + n) / (1 + samples with the word))), scaled to unit length, as
     # scikit-learn's TfidfVectorizer has it. Of words equally frequent at the limit of MAX_WORDS the
     # first by alphabet count, whatever the order of samples. `val` has the training's words.
     assert train.texts is not None
-    words, idf = _words_and_idf(train.texts)
+    words, idf = _fit_idf(train.texts)
     if not words:
         raise DataError(
             "the training texts must hold words of 2 letters or more; none does. Check which "
@@ -43,8 +43,8 @@ def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
     return replace(train, x=weighed_words(train, words, idf), **fields), val
 
 
-def _words_and_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, " words"]]:
-    """Return the most frequent words by alphabet, and their inverse document frequencies."""
+def _fit_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, " words"]]:
+    """Return the most frequent words, sorted, and their inverse document frequencies."""
     n_times = Counter()
     n_samples_with = Counter()
     n = 0
@@ -73,7 +73,7 @@ def words_of(text: str) -> Iterator[str]:
 def weighed_words(
     samples: SampleSet, words: Sequence[str], idf: Float[np.ndarray, " words"]
 ) -> Float[np.ndarray, "n features"]:
-    """Return the numbers of each sample and its word weights, [n, features]."""
+    """Return x and each sample's tf-idf weights, [n, m + words]."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import
 
     vectorizer: Any = TfidfVectorizer  # its own hints know no analyzer but by name

@@ -83,7 +83,7 @@ class SampleWeightTrainerMixin:
         return mean
 
     def _losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
-        """Return each sample's loss: cross-entropy of whole-number labels, else squared error."""
+        """Return each sample's loss, [b]: cross-entropy of class labels, else squared error."""
         if not labels.is_floating_point():
             smoothing = self.args.label_smoothing_factor  # pyrefly: ignore[missing-attribute] (of the Trainer)
             return functional.cross_entropy(
@@ -99,7 +99,7 @@ class SampleWeightTrainerMixin:
         return square.flatten(1).mean(1)
 
     def _check_arguments(self) -> None:
-        """Raise where the Trainer's arguments keep the weights from the loss."""
+        """Raise if the Trainer's arguments would drop the sample weights."""
         if self.args.remove_unused_columns:  # pyrefly: ignore[missing-attribute] (of the Trainer)
             raise SettingError(
                 f"remove_unused_columns must be False so that {WEIGHT_COLUMN} reaches the loss; "

@@ -32,7 +32,7 @@ def validate_xy(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **
 def validate_classes(
     estimator: Any, X: Any, y: Any, **rules: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return X, the classes and each sample's class index, checked as in `validate_xy`."""
+    """Return X [n, d], the classes [k], and each sample's class index [n], all checked."""
     X, y = validate_xy(estimator, X, y, **rules)
     check_classification_targets(y)
     classes, label = np.unique(y, return_inverse=True)
@@ -44,7 +44,7 @@ def validate_classes(
 
 
 def validate_part(estimator: Any, X: Any, y: Any, *, is_first: bool, **rules: Any) -> Any:
-    """Return X and y of a part of the samples, checked; the rules are for the first part."""
+    """Return one part's X and y, checked; against the first part's rules if it is a later one."""
     if is_first:
         return validate_xy(estimator, X, y, **rules)
     X = validate_xy(estimator, X, reset=False)

@@ -92,12 +92,12 @@ def embedding_similarity(
     Cost: a forward pass a sample.
     """
     with evaluating(model):
-        query_mean = _states(model, {"input_ids": torch.as_tensor(query)[None]}).mean(1)[0]
+        query_mean = _compute_states(model, {"input_ids": torch.as_tensor(query)[None]}).mean(1)[0]
         # The cosine of a sum is that of its mean.
         total = query_mean.new_zeros(len(samples.ids), len(query_mean))
         start = 0
         for _, batch in batches(samples, PASS_SAMPLES):
-            states = _states(model, batch)
+            states = _compute_states(model, batch)
             rows = slice(start, start + len(states))
             spans = torch.as_tensor(samples.spans[rows])
             # Positions in the sample, [b, 1], of its first token that counts and of its end.
@@ -113,8 +113,8 @@ def embedding_similarity(
     return cosine.numpy()
 
 
-def _states(model: nn.Module, batch: Any) -> Float[Tensor, "b tokens width"]:
-    """Return the last hidden states of a batch, in float64."""
+def _compute_states(model: nn.Module, batch: Any) -> Float[Tensor, "b tokens width"]:
+    """Return the last hidden states of a batch, [b, tokens, width] float64."""
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask") if name in batch}
     with user_code(_refusal), torch.no_grad():
         result = model(**to_model(inputs, model), output_hidden_states=True)

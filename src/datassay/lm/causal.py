@@ -25,7 +25,7 @@ def log_probability(model: nn.Module, batch: Any) -> Tensor:
 
 
 def embedding_rows(model: Any) -> int | None:
-    """Return how many tokens the model has embeddings for; None if that is unknown."""
+    """Return the number of tokens in the model's embedding table; None if unknown."""
     table = getattr(model, "get_input_embeddings", lambda: None)()
     weight = getattr(table, "weight", None)
     if weight is None:
@@ -34,7 +34,7 @@ def embedding_rows(model: Any) -> int | None:
 
 
 def longest_context(model: Any, tokenizer: Any) -> int | None:
-    """Return how many tokens the model takes at once, None if neither it nor its tokenizer says."""
+    """Return the longest sequence the model takes, in tokens; None if neither part says."""
     of_model = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     of_tokenizer = getattr(tokenizer, "model_max_length", None)
     limits = [v for v in (of_model, of_tokenizer) if isinstance(v, int) and 1 < v < NO_LIMIT]

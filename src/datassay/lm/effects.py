@@ -69,7 +69,7 @@ class FittedModels:
                 f"texts times tokens of the answer must be at most {LARGEST_MATRIX:,}; these are "
                 f"{n:,} times {m:,}. Take per_token=False, or ask about a part of the answer."
             )
-        return sum_by_text(self._of_samples(queries), self.samples)
+        return sum_by_text(self._compute_effects(queries), self.samples)
 
     def by_token(
         self, queries: Queries, texts: Sequence[int]
@@ -94,8 +94,8 @@ class FittedModels:
             text_effects[counted_from - start : end - start] = counted
         return [effects_of_text[text] for text in texts]
 
-    def _of_samples(self, queries: Queries) -> Attribution:
-        """Return each sample's effect on each query."""
+    def _compute_effects(self, queries: Queries) -> Attribution:
+        """Return each token sequence's effect on each query, [n, m]."""
         networks = self._prepared
         ids = np.arange(len(self.samples))
         batched = batches(queries, networks[0].network.pass_size)
@@ -140,14 +140,14 @@ class Indexed(FittedModels):
         return super().by_token(queries, texts)
 
     def _check_same(self, idx: Int[np.ndarray, " s"]) -> None:
-        """Raise if the gradients of some samples are not those that the index was made of."""
+        """Raise if gradients of some samples differ from those stored in the index."""
         stored = self._index.self_influence()
         recomputed = self._index.self_influence(Subset(self.samples, idx.tolist()))
         tolerance = SHARE_OF_OWN * stored[idx] + SHARE_OF_LARGEST * stored.max()
         if (np.abs(recomputed - stored[idx]) > tolerance).any():
             raise DataError(OTHER_TEXTS)
 
-    def _of_samples(self, queries: Queries) -> Attribution:
+    def _compute_effects(self, queries: Queries) -> Attribution:
         return self._index.query(queries, top=None, measure=log_probability, progress=self.progress)
 
     def _networks(self, queries: Queries) -> list[Prepared]:
@@ -155,7 +155,7 @@ class Indexed(FittedModels):
 
 
 def answer_samples(question: Question, *, per_token: bool) -> Queries:
-    """Return queries whose labels are the tokens asked about: one for each token, or for all."""
+    """Return prompt and answer as queries: one per token of the answer, or one for all."""
     ids = question.tokens.ids
     spans = [(question.first, len(ids))]  # of the labels that count
     if per_token:
@@ -169,7 +169,7 @@ def answer_samples(question: Question, *, per_token: bool) -> Queries:
 
 
 def sum_by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
-    """Return the effects of samples added up over each text; the ids are the texts'."""
+    """Return effects [texts, m]: those of each text's sequences summed."""
     assert attribution.effect is not None
     starts = np.flatnonzero(np.diff(samples.text, prepend=-1))
     effect = torch.from_numpy(np.add.reduceat(attribution.effect, starts, axis=0))
@@ -180,11 +180,11 @@ def sum_by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
     parts = [Effects(0, effect, None, None, self_influence)]
     outcome = torch.from_numpy(attribution.outcome)
     gathered = gather(parts, outcome, "log_probability", samples.ids, attribution.method, None)
-    return replace(gathered, warnings=(*attribution.warnings, *_doubts(effect.numpy(), samples)))
+    return replace(gathered, warnings=(*attribution.warnings, *_warn(effect.numpy(), samples)))
 
 
-def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
-    """Return warnings of effects that are too large to believe, and of texts without any."""
+def _warn(effect: np.ndarray, samples: TokenSamples) -> list[str]:
+    """Return warnings: effects too large to be right, and texts without any effect."""
     doubts = []
     largest = float(np.abs(effect).max())
     if largest > LARGEST_TRUSTED:
@@ -202,7 +202,7 @@ def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
 
 
 def leading_texts(effect: Float[np.ndarray, "n m"], top: int) -> list[int]:
-    """Return ascending positions of the `top` highest and lowest effects on any token, or all."""
+    """Return positions of the `top` highest and lowest texts for any token, ascending."""
     columns = np.concatenate([effect, effect.sum(1, keepdims=True)], 1)
     order = np.argsort(columns, axis=0, kind="stable")
     lowest = order[:top]

@@ -145,7 +145,7 @@ def influence(
     if baselines:
         bm25_scores = bm25(strings, prompt + answer)
         similarities = embedding_similarity(models[0], samples, asked_question.tokens.ids, progress)
-    positions = _texts_to_show(leading, top, bm25_scores, similarities)
+    positions = _choose_texts(leading, top, bm25_scores, similarities)
     warnings = (*asked_question.doubts, *attribution.warnings)
     return TextInfluence(
         replace(attribution, warnings=warnings), asked_question, tuple(parts), bm25=bm25_scores,
@@ -178,8 +178,8 @@ def _check_no_settings(request: Request, checkpoints: Any) -> None:
         )
 
 
-def _texts_to_show(leading: list[int], top: int, *baselines: np.ndarray | None) -> list[int]:
-    """Return ascending positions of the texts on the page: `leading`, and each baseline's top."""
+def _choose_texts(leading: list[int], top: int, *baselines: np.ndarray | None) -> list[int]:
+    """Return positions of texts to show: the leading ones, and each baseline's first."""
     top_of_baselines = [
         np.argsort(-scores, kind="stable")[:top] for scores in baselines if scores is not None
     ]

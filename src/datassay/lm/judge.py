@@ -66,7 +66,7 @@ def judge(
     integer("repeats", repeats)
     if removed >= len(texts):
         raise SettingError(f"removed must be below the {len(texts):,} texts; got {removed}.")
-    ranked_first = _ranked_first(result, removed)
+    ranked_first = _rank_texts(result, removed)
     names = (*ranked_first, RANDOM)
     # Log-probabilities of the answer: with all texts, then without those of each method.
     values = np.zeros((1 + len(names), repeats))
@@ -82,8 +82,8 @@ def judge(
     return replace(result, judged=JudgedTexts(names, values[0] - values[1:], values[0], removed))
 
 
-def _ranked_first(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
-    """Return by method the positions of the `removed` texts that it ranks first."""
+def _rank_texts(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
+    """Return method → positions of the `removed` texts that it ranks first."""
     scores = {
         name: result.effect.sum(1) if field is None else getattr(result, field)
         for name, field in METHODS.items()
@@ -96,7 +96,7 @@ def _ranked_first(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
 
 
 def _retrain(train: Callable, texts: Sequence[str], seed: int, question: Question) -> float:
-    """Train on texts; return the answer's log-probability in that model."""
+    """Train a model on the texts, and return its log-probability of the answer."""
     with user_code(lambda error: f"train must give a model for (texts, seed); that raised {error}"):
         model = train(list(texts), seed)
     check_causal(model)

@@ -34,7 +34,7 @@ def page(result: Any) -> Page:
         "raised": "Texts that raised its probability",
         "lowered": "Texts that lowered it",
         "baselines": [title for _, title in baselines.values()],
-        "told": markup(script_json(_script_data(result, list(baselines)))),
+        "told": markup(script_json(_make_script_data(result, list(baselines)))),
     }
     text = (
         "Each effect is a log-probability with the text minus without it, in nats, to first order "
@@ -46,22 +46,22 @@ def page(result: Any) -> Page:
         "Which training texts made the model say this?",
         (Text(text), Partial("tokens.html", context, ("elements.js", "tokens.js"))),
     )
-    trust_section = Section("trust", "Who is right", "Who is right", _trust(result))
+    trust_section = Section("trust", "Who is right", "Who is right", _describe_trust(result))
     return Page(
         brand="datassay.lm · which training texts made a language model say this",
         title=shortened(" ".join(result.question.answer.split()), 80) or "An answer",
-        lead=_lead(result, list(baselines)),
-        facts=_facts(result),
+        lead=_compose_lead(result, list(baselines)),
+        facts=_list_facts(result),
         warnings=result.attribution.warnings,
         opening=(answer_section,),
         sections=(trust_section,) if baselines or result.judged else (),
-        method=_method(result),
+        method=_explain_terms(result),
         files=FILES,
     )
 
 
-def _trust(result: Any) -> tuple[Block, ...]:
-    """Return the blocks that say which method is right, or that nobody knows."""
+def _describe_trust(result: Any) -> tuple[Block, ...]:
+    """Return blocks on which method is right: measured by retraining, or unknown."""
     judged = result.judged
     if judged is None:
         return (Text(UNJUDGED),)
@@ -83,7 +83,7 @@ def _trust(result: Any) -> tuple[Block, ...]:
 
 
 def verdict(judged: Any) -> tuple[str | None, str]:
-    """Return whose texts the answer depended on most, None if seeds do not tell; and a sentence."""
+    """Return the method whose texts the answer depends on most (or None), and a sentence."""
     means = judged.fall.mean(1)
     i, j = np.argsort(-means, kind="stable")[:2]
     leader = judged.methods[i]
@@ -101,21 +101,21 @@ def verdict(judged: Any) -> tuple[str | None, str]:
     return leader if gap.verdict == BETTER else None, message
 
 
-def _lead(result: Any, baselines: list[str]) -> str:
-    """Return the page's first sentences: the text that raised the answer most, and its ranks."""
+def _compose_lead(result: Any, baselines: list[str]) -> str:
+    """Return the page's first sentences: which text raised the answer's probability most."""
     total = result.effect.sum(1)
     top = int(total.argmax())
     if total[top] <= 0:
         return "No text raised the answer's probability."
     ranks = [
-        f"{_ordinal(int(_ranks(getattr(result, n))[top]))} by {BASELINES[n][0]}" for n in baselines
+        f"{_format(int(_ranks(getattr(result, n))[top]))} by {BASELINES[n][0]}" for n in baselines
     ]
     ranking = text_if(ranks, f" It comes {' and '.join(ranks)}.")
     return f"Text {result.ids[top]} raised it most, by {_in_nats(total[top])} nats.{ranking}"
 
 
-def _facts(result: Any) -> dict[str, str]:
-    """Return the facts under the title, by name."""
+def _list_facts(result: Any) -> dict[str, str]:
+    """Return fact → text for the head of the page: model, texts, tokens, method."""
     n_tokens = len(result.question.tokens.ids) - result.question.first
     reductions = {"sum": "every token counts the same", "mean": "every text counts the same"}
     return {
@@ -127,8 +127,8 @@ def _facts(result: Any) -> dict[str, str]:
     }
 
 
-def _script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
-    """Return what the page's script shows, as JSON values."""
+def _make_script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
+    """Return JSON values for the page's script: tokens, and the effects behind each."""
     # Texts are numbered by their position among those shown.
     positions = {text: number for number, text in enumerate(sorted(result.shown))}
     parts = {of_text.text: of_text for of_text in result.parts}
@@ -139,7 +139,7 @@ def _script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
             "id": str(result.ids[text]),
             "pieces": list(parts[text].tokens.pieces) if text in parts else [result.shown[text]],
             "effects": _round(effects[text]),
-            "ranks": [f"{BASELINES[n][0]} {_ordinal(int(ranks[n][text]))}" for n in baselines],
+            "ranks": [f"{BASELINES[n][0]} {_format(int(ranks[n][text]))}" for n in baselines],
         }
         for text in positions
     ]
@@ -164,7 +164,7 @@ def _prepend_whole(effect: np.ndarray) -> np.ndarray:
 def _pick(
     result: Any, k: int, effects: np.ndarray, parts: dict[int, Any], positions: dict[int, int]
 ) -> dict[str, Any]:
-    """Return what the page shows where token k is picked, 0 being the whole answer."""
+    """Return what is shown for answer token k (0: the whole answer): texts by effect."""
     # `effects`: [texts], on it. `positions`: number on the page of each text shown.
     order = np.argsort(effects, kind="stable")
     raised = [int(i) for i in order[::-1][: result.top] if effects[i] > 0]
@@ -198,7 +198,7 @@ def _ranks(scores: np.ndarray) -> np.ndarray:
     return np.searchsorted(np.sort(-scores), -scores) + 1
 
 
-def _ordinal(rank: int) -> str:
+def _format(rank: int) -> str:
     """Return a rank as "1st", "2nd", "11th"."""
     ending = "th"
     if rank // 10 % 10 != 1:
@@ -214,8 +214,8 @@ def _in_nats(value: float) -> str:
     return number(float(value)).replace("-", "−")
 
 
-def _method(result: Any) -> tuple[tuple[str, str], ...]:
-    """Return (term, explanation) of what the page shows."""
+def _explain_terms(result: Any) -> tuple[tuple[str, str], ...]:
+    """Return (term, explanation) pairs for the page's section on method."""
     terms = [
         (
             "effect of a text",

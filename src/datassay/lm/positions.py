@@ -22,13 +22,13 @@ from datassay.collect.jacobian.suitable import plain_attention
 from datassay.models.user_code import user_code
 from datassay.score.influence.block_basis import BlockBasis
 from datassay.score.influence.first_order import Directions
-from datassay.score.influence.gradient_methods import Prepared, towards_queries
+from datassay.score.influence.gradient_methods import Prepared, directions_by_group
 
 
 def position_effects(
     networks: Sequence[Prepared], queries: Batches, samples: Batches, *, adds: bool
 ) -> list[Float[np.ndarray, "places m"]]:
-    """Return each position's effect on m queries, summed (`adds`) or averaged over networks.
+    """Return the effect of each token position on m queries, [positions, m] per text.
 
     Returns:
         One array per sample, [places, m]; over its places they add up to the sample's effect. In a
@@ -38,23 +38,23 @@ def position_effects(
     """
     share = 1.0 if adds else 1 / len(networks)
     by_query_batch: list[list[np.ndarray]] = []  # then by sample: [places, queries of the batch]
-    for _, towards in towards_queries(networks, queries):
+    for _, towards in directions_by_group(networks, queries):
         total: list[np.ndarray] = []
         for prepared, directions in zip(networks, towards, strict=True):
-            slopes = _slopes(prepared, directions, samples)
+            slopes = _compute_slopes(prepared, directions, samples)
             effects = [-share * prepared.scale * slope for slope in slopes]
             total = [a + b for a, b in zip(total, effects, strict=True)] if total else effects
         by_query_batch.append(total)
     return [np.concatenate(parts, 1) for parts in zip(*by_query_batch, strict=True)]
 
 
-def _slopes(
+def _compute_slopes(
     prepared: Prepared, towards: Directions, samples: Batches
 ) -> Iterator[Float[np.ndarray, "places m"]]:
-    """Yield by sample the slope of each position's loss along each query's direction."""
+    """Yield for each sample d(loss at position)/d(weights) along each direction, [places, m]."""
     load_forward_mode()
     network = prepared.network
-    directions = _directions(prepared, towards)
+    directions = _make_directions(prepared, towards)
     parameters = dict(network.model.named_parameters())
     weights = {f"inner.{name}": parameters[name].detach() for name in directions}
     losses_network = _AtPlaces(network.model, network.loss)
@@ -73,22 +73,22 @@ def _slopes(
         yield from torch.stack(slopes, 2).numpy()
 
 
-def _directions(prepared: Prepared, towards: Directions) -> dict[str, Tensor]:
-    """Return each query's direction as tensors of the weights, [m, ...], by parameter name."""
+def _make_directions(prepared: Prepared, towards: Directions) -> dict[str, Tensor]:
+    """Return parameter name → each query's direction in the weights, [m, ...]."""
     parameters = dict(prepared.network.model.named_parameters())
     directions = {}
     for name, basis in prepared.bases.items():
-        vectors = _in_weights(basis, *towards.by_block[name])
+        vectors = _to_weights(basis, *towards.by_block[name])
         shapes = [parameters[p].shape for p in basis.block.parameters]
         tensors = as_tensors(basis.block, vectors, shapes)
         directions |= zip(basis.block.parameters, tensors, strict=True)
     return directions
 
 
-def _in_weights(
+def _to_weights(
     basis: BlockBasis, coordinates: Float[Tensor, "m p"], rows: Tensor | None
 ) -> Float[Tensor, "m rows columns"]:
-    """Return vectors in the weights from coordinates in a block's basis."""
+    """Return vectors in weight space, [m, rows, columns], from coordinates in a block's basis."""
     # Their products with gradients equal those of the coordinates. `rows`: the rows of the weights
     # that the coordinates are of; None: all.
     if basis.dense_basis is not None:

@@ -70,7 +70,7 @@ class TokenSamples(Dataset):
         tokens = self.tokens[begin:end].astype(np.int64)
         labels = tokens.copy()
         labels[: max(counted_from - begin, 1)] = IGNORED
-        results = {"input_ids": tokens, "labels": labels, "id": self._id(index)}
+        results = {"input_ids": tokens, "labels": labels, "id": self._make_id(index)}
         if self.reduction == "mean":
             results[LOSS_WEIGHT] = np.float64(1 / max(1, int(self.counted[text])))
         return results
@@ -80,10 +80,10 @@ class TokenSamples(Dataset):
 
     def sample_ids(self) -> list[Any]:
         """Return an id per sample: its text's, with its token span if the text has several."""
-        return [self._id(index) for index in range(len(self))]
+        return [self._make_id(index) for index in range(len(self))]
 
-    def _id(self, index: int) -> Any:
-        """Return a sample's id: that of its text, or "ID[begin:end]" by the tokens that count."""
+    def _make_id(self, index: int) -> Any:
+        """Return a sample's id: its text's, or "ID[begin:end]" for a window of it."""
         text = int(self.text[index])
         start_sample, end_sample = np.searchsorted(self.text, [text, text + 1])
         text_id = self.ids[text]
@@ -151,25 +151,25 @@ def token_samples(
         of k texts is k samples, which share its tokens: k / 2 times its operations, about.
     """
     words = texts_of(texts)
-    names = _ids(ids, len(words))
+    names = _check_ids(ids, len(words))
     one_of("reduction", reduction, ("sum", "mean"))
     rows = embedding_rows(model)
     check_tokenizer(tokenizer, rows)
-    length = _context(context, longest_context(model, tokenizer))
+    length = _check_context(context, longest_context(model, tokenizer))
     tokens = token_ids(tokenizer, words, rows)
     if pack:
         if length is None:
             raise SettingError(
                 "pack needs context, the tokens of a sequence; the model names none."
             )
-        spans, text = _pack([len(t) for t in tokens], length)
+        spans, text = _pack_texts([len(t) for t in tokens], length)
     else:
         spans, text = _split_each([len(t) for t in tokens], length, too_long, overlap)
     return TokenSamples(tokens, spans, text, names, reduction)
 
 
 def texts_of(texts: Any) -> list[str]:
-    """Return texts as a list; raise if there is none, or one is no string or empty."""
+    """Return texts as a list of strings; raise if one is empty, or there is none."""
     if isinstance(texts, str):
         raise DataError("texts must be a list of strings; got one string. Put it into a list.")
     try:
@@ -194,8 +194,8 @@ def texts_of(texts: Any) -> list[str]:
     return results
 
 
-def _ids(ids: Any, n: int) -> np.ndarray:
-    """Return an id per text, their positions by default; raise unless they are unique."""
+def _check_ids(ids: Any, n: int) -> np.ndarray:
+    """Return one id per text, [n]; positions if none are given; raise if they repeat."""
     if ids is None:
         return np.arange(n)
     result = np.asarray(ids)
@@ -206,8 +206,8 @@ def _ids(ids: Any, n: int) -> np.ndarray:
     return result
 
 
-def _context(context: int | None, longest: int | None) -> int | None:
-    """Return how many tokens a sequence may have, None for any number; raise if out of range."""
+def _check_context(context: int | None, longest: int | None) -> int | None:
+    """Return the most tokens per sequence; None if unlimited; raise if out of range."""
     if context is None:
         return longest
     integer("context", context, 2)
@@ -221,7 +221,7 @@ def _context(context: int | None, longest: int | None) -> int | None:
 def _split_each(
     lengths: list[int], context: int | None, too_long: str, overlap: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return `TokenSamples.spans` and `.text`, each text in a sequence of its own or in windows."""
+    """Return spans [n, 3] and text index [n]: each text alone, cut into windows if long."""
     one_of("too_long", too_long, TOO_LONG)
     longest = max(lengths)
     if context is None:
@@ -256,8 +256,8 @@ def _split_each(
     return np.array(spans), np.array(text)
 
 
-def _pack(lengths: list[int], context: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return `TokenSamples.spans` and `.text`, texts packed into sequences of one length."""
+def _pack_texts(lengths: list[int], context: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return spans [n, 3] and text index [n]: all texts joined, cut at `context` tokens."""
     spans = []
     text = []
     start = 0

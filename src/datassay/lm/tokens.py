@@ -44,7 +44,7 @@ def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
 
 
 def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np.ndarray]:
-    """Return each text's tokens, int32, uncut, with begin and end if the tokenizer adds them."""
+    """Return each text's token ids, int32, with the tokenizer's begin and end tokens."""
     results: list[np.ndarray] = []
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         chunk = list(texts[start : start + TEXTS_AT_ONCE])
@@ -60,7 +60,7 @@ def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np
 
 
 def _check_known(ids: np.ndarray, rows: int | None, place: str) -> None:
-    """Raise DataError for tokens beyond the rows of the model's embeddings."""
+    """Raise DataError if a token id exceeds the model's embedding table."""
     if rows is not None and ids.max() >= rows:
         raise DataError(
             f"tokens must be below {rows:,}, the rows of the model's embeddings; {place} has token "
@@ -69,7 +69,7 @@ def _check_known(ids: np.ndarray, rows: int | None, place: str) -> None:
 
 
 def tokens_of(tokenizer: Any, text: str) -> Tokens:
-    """Return a text's tokens, and where they stand in it."""
+    """Return a text's tokens, and their start and end in it, in characters."""
     is_fast = bool(getattr(tokenizer, "is_fast", False))
     encoded = tokenizer(text, verbose=False, return_offsets_mapping=is_fast)
     ids = np.array(encoded["input_ids"], np.int64)
@@ -113,7 +113,7 @@ class Question:
 def question(
     tokenizer: Any, prompt: str, answer: str, context: int | None, rows: int | None
 ) -> Question:
-    """Return prompt and answer as one sequence that the model takes at once."""
+    """Return prompt and answer as one token sequence; raise if it is too long for the model."""
     # A token is the answer's if it ends in it. The very first token has no probability and is
     # context. What the tokenizer adds at the end is left out.
     for name, text in (("answer", answer), ("prompt", prompt)):

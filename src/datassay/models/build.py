@@ -52,14 +52,14 @@ def build_model(
         if is_reference(name):
             model = _load_user_module(name)
         else:
-            model = _built_in(name, train)
+            model = _build_named(name, train)
     if weights is not None:
         load_weights(model, Path(weights))
     return model
 
 
 def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
-    """Build the network of that name; a linear one for a regression has no output scaling."""
+    """Return the network of that name; a linear regression without scaled outputs."""
     # On embeddings a name without a head, and "auto", mean a logistic head. Without the layer that
     # scales a regression's outputs back, least squares has a closed form.
     name = network_on(full_name(name, train, BLOCK_HEAD), train)
@@ -88,13 +88,13 @@ def n_outputs(train: SampleSet) -> int:
     return train.y.shape[1]
 
 
-def _built_in(name: str, train: SampleSet) -> nn.Module:
-    """Build a network between layers that scale its inputs and, in a regression, its outputs."""
+def _build_named(name: str, train: SampleSet) -> nn.Module:
+    """Return a built-in network between layers that scale inputs and regression outputs."""
     base, _, options = name.partition(":")
     if base not in NETWORKS:
         check_known(base)
     factory = NETWORKS[base]
-    settings = _options(base, options, list(inspect.signature(factory).parameters)[2:])
+    settings = _parse_options(base, options, list(inspect.signature(factory).parameters)[2:])
     network = factory(train.input_shape, n_outputs(train), **settings)
     scale = spread(train.x)
     if (train.x == train.x[:1]).all():
@@ -108,8 +108,8 @@ def _built_in(name: str, train: SampleSet) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
-    """Return the whole numbers in "name=value,..." of a built-in network's options."""
+def _parse_options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
+    """Return name → whole number from the options "name=value,…" of a network's name."""
     settings = {}
     rule = "no options"
     example = base

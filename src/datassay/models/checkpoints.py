@@ -69,7 +69,7 @@ class StateDict:
 
 
 def file_and_place(path: Path) -> tuple[Path, str]:
-    """Split "weights.pt::states.ema" into the file and the keys of the state dict ("": none)."""
+    """Return ("weights.pt", "states.ema") from "weights.pt::states.ema"; keys may be ""."""
     file, mark, keys = str(path).rpartition(NAMED)
     if mark and not path.exists():
         return (Path(file), keys)
@@ -81,7 +81,7 @@ def state_dicts(path: Path) -> list[StateDict]:
     # They are dictionaries of tensors alone by name; an optimiser's state is none.
     file, requested = file_and_place(path)
     content = plain_values(file)
-    by_depth = sorted(_dictionaries(content, ()), key=lambda pair: len(pair[0]))
+    by_depth = sorted(_find_dictionaries(content, ()), key=lambda pair: len(pair[0]))
     if not by_depth:
         classes = stand_in_names(content)
         if classes:
@@ -149,10 +149,10 @@ def _is_average(key: str) -> bool:
     return bool(AVERAGES & set(re.split("[^a-z]+", words.lower())))
 
 
-def _dictionaries(
+def _find_dictionaries(
     content: object, keys: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Tensor]]]:
-    """Yield the keys that lead to each dictionary of named tensors, however deep, and itself."""
+    """Yield (keys that lead to it, dictionary) for each dictionary of tensors inside."""
     if not isinstance(content, dict) or not content or len(keys) > DEEPEST:
         return
     if all(isinstance(key, str) and isinstance(t, Tensor) for key, t in content.items()):
@@ -160,7 +160,7 @@ def _dictionaries(
         return
     for key, value in content.items():
         if isinstance(key, str):
-            yield from _dictionaries(value, (*keys, key))
+            yield from _find_dictionaries(value, (*keys, key))
 
 
 def plain_values(path: Path) -> object:
@@ -238,7 +238,7 @@ PLAIN = {"collections.defaultdict": _Dictionary, "collections.deque": _List}
 
 @contextmanager
 def allow_stand_ins(path: Path) -> Iterator[None]:
-    """Let `torch.load(path, weights_only=True)` read a file that pickles more than tensors."""
+    """Let `torch.load` read pickled classes as empty ones, while the context lasts."""
     try:
         names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     except ValueError:  # of no archive: torch says what it is
@@ -250,12 +250,12 @@ def allow_stand_ins(path: Path) -> Iterator[None]:
                 "not run. Take weights from somebody you trust, or write them with "
                 'safetensors.torch.save_model(model, "weights.safetensors").'
             )
-    with torch.serialization.safe_globals([_class(name) for name in names]):
+    with torch.serialization.safe_globals([_make_class(name) for name in names]):
         yield
 
 
 def stand_in_names(value: Any) -> list[str]:
-    """Return the names of the classes that a value, however deep, holds stand-ins for."""
+    """Return the names of pickled classes that were read as empty ones, at any depth."""
     if isinstance(value, StandIn):
         return [printable(type(value).__name__)]
     if not isinstance(value, CONTAINERS):
@@ -272,8 +272,8 @@ def is_harmless(name: str) -> bool:
     return package not in sys.stdlib_module_names or path in STANDARD.get(package, ())
 
 
-def _class(name: str) -> Any:
-    """Create an empty class that torch takes for the one of this name."""
+def _make_class(name: str) -> Any:
+    """Return an empty class that torch's unpickler takes for the named one."""
     module, _, base = name.rpartition(".")
     kind = PLAIN.get(name, StandIn)
     return type(base, (kind,), {"__module__": module, "__qualname__": base})

@@ -18,7 +18,7 @@ def asked_encoder(name: str) -> str:
 
 
 def full_name(name: str, train: SampleSet, head: str = HEAD) -> str:
-    """Return a network's name with encoder and head spelled out, `head` where it names none."""
+    """Return the network's name with encoder and last layers; `head` if it names none."""
     # "features:lite0" becomes "features:lite0+mlp", and so does "auto" on its embeddings; "auto" on
     # anything else becomes "mlp"; other names stay.
     encoder, named_head = _split_name(name)
@@ -35,7 +35,7 @@ def full_name(name: str, train: SampleSet, head: str = HEAD) -> str:
 
 
 def network_on(name: str, train: SampleSet) -> str:
-    """Return the network to build on x, without encoder; raise where x lacks its embeddings."""
+    """Return the part of the name after the encoder; raise if x lacks its embeddings."""
     encoder, head = _split_name(name)
     if not name.startswith(FEATURES):
         return name
@@ -54,7 +54,7 @@ def network_on(name: str, train: SampleSet) -> str:
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    """Split features:ENCODER+HEAD into (encoder, head); both are empty for any other name."""
+    """Return (encoder, head) of "features:ENCODER+HEAD"; ("", "") of another name."""
     if not name.startswith(FEATURES):
         return "", ""
     encoder, plus, head = name.removeprefix(FEATURES).rpartition("+")

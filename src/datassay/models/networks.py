@@ -50,7 +50,7 @@ class Spread:
 
 
 def spread(x: np.ndarray, name: str = "x") -> Spread:
-    """Measure samples' mean and deviation, in all of an image set or per column of a table."""
+    """Return the mean and deviation of inputs: one pair for images, else per column."""
     # name: of the samples, in an error. A constant column gets a deviation of 1, so that it is
     # only centred. The sums are float64, so that the order of the samples does not change what is
     # rounded to float32. Values that float32, in which networks compute, cannot hold apart raise.
@@ -121,7 +121,7 @@ def mlp(
 
 def cnn(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     """Build the 4-layer convolutional network of S1 App. A.3, for images of 20 x 20 pixels on."""
-    channels, height_width = _image_shape(input_shape, "cnn", 20)
+    channels, height_width = _check_shape(input_shape, "cnn", 20)
     convolutions = [
         nn.Conv2d(channels, 32, 4, stride=2, padding=1),
         nn.Conv2d(32, 32, 4, stride=2, padding=1),
@@ -150,7 +150,7 @@ def lenet5(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     Source: LeCun et al. (1998), Fig. 2. Deviates: full connections between the second and third
     feature maps and a linear output layer, as every library builds it today.
     """
-    channels, height_width = _image_shape(input_shape, "lenet5", 12)
+    channels, height_width = _check_shape(input_shape, "lenet5", 12)
     n_flat = 16 * _n_values(tuple((length // 2 - 4) // 2 for length in height_width))
     body: list[nn.Module] = [nn.Conv2d(channels, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2)]
     body += [nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten()]
@@ -174,8 +174,8 @@ class _Channels(nn.Module):
         return x.reshape(x.shape[0], *self.shape)
 
 
-def _image_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, tuple[int, int]]:
-    """Return channels, and height and width, of images; raise if they are none, or too small."""
+def _check_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, tuple[int, int]]:
+    """Return channels and (height, width); raise if inputs are no images, or too small."""
     if len(shape) not in {2, 3}:
         raise ModelError(
             f"{name} takes images, [channels, height, width]; got samples of shape {list(shape)}. "

@@ -36,8 +36,8 @@ def import_reference(name: str, rule: str) -> Any:
         return " ".join((f"{requirement}; {name!r} raised {error}", *remedies))
 
     with user_code(message):  # a script may parse arguments, and exit, on import
-        source = _source(module_name)
-        remedies += _shadowed_file_note(module_name, source)
+        source = _find_source(module_name)
+        remedies += _note_shadowed_file(module_name, source)
         is_new = source.key not in sys.modules
         module = _import_module(module_name, source)
         result = getattr(module, attribute)
@@ -53,7 +53,7 @@ def is_reference(name: str) -> bool:
 
 def reference_file(name: str) -> str:
     """Return the path of the file a reference was imported from, or "built in"."""
-    return _file(sys.modules[_source(name.rpartition(":")[0]).key])
+    return _file(sys.modules[_find_source(name.rpartition(":")[0]).key])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class _Source:
     is_own: bool
 
 
-def _source(module_name: str) -> _Source:
-    """Return where a module, or a file named as one, is imported from."""
+def _find_source(module_name: str) -> _Source:
+    """Return the file and folder from which a module would be imported."""
     if module_name.endswith(".py"):
         file = Path(module_name).resolve()
         # Its key is nobody else's: the file may be called as an installed module is.
@@ -77,8 +77,8 @@ def _source(module_name: str) -> _Source:
 def _is_installed(package: str) -> bool:
     """Return whether a package is importable without the current folder; a bare folder is none."""
     if package in sys.modules:
-        return _folder(package) != Path.cwd().resolve()
-    with _search_path(_other_search_folders()):
+        return _find_folder(package) != Path.cwd().resolve()
+    with _search_in(_other_search_folders()):
         try:
             spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):
@@ -91,20 +91,20 @@ def _import_module(module_name: str, source: _Source) -> ModuleType:
     if source.key in sys.modules:
         return sys.modules[source.key]
     if not source.is_own:
-        with _search_path(_other_search_folders()):
+        with _search_in(_other_search_folders()):
             return importlib.import_module(module_name)
     names_before = set(sys.modules)
     folder = Path.cwd().resolve()
     if source.file is not None:
         folder = source.file.parent
-    with _search_path([*_other_search_folders(), str(folder)]):
+    with _search_in([*_other_search_folders(), str(folder)]):
         if source.file is None:
             module = importlib.import_module(module_name)
         else:
             module = _execute_file(source)
     # Workers of an engine cannot import it: it travels with its code, and so do its neighbours.
     for name in sys.modules.keys() - names_before:
-        if _folder(name.partition(".")[0]) == folder:
+        if _find_folder(name.partition(".")[0]) == folder:
             cloudpickle.register_pickle_by_value(sys.modules[name])
     return module
 
@@ -124,8 +124,8 @@ def _execute_file(source: _Source) -> ModuleType:
     return module
 
 
-def _shadowed_file_note(module_name: str, source: _Source) -> list[str]:
-    """Return a hint where the current folder has a file of the same name as an installed module."""
+def _note_shadowed_file(module_name: str, source: _Source) -> list[str]:
+    """Return [hint] if a file here is hidden by an installed module of its name, else []."""
     file = Path(*module_name.split(".")).with_suffix(".py")
     if source.is_own or not file.is_file():
         return []
@@ -138,7 +138,7 @@ def _other_search_folders() -> list[str]:
     return [folder for folder in sys.path if Path(folder or ".").resolve() != current_folder]
 
 
-def _folder(top: str) -> Path | None:
+def _find_folder(top: str) -> Path | None:
     """Return the folder that holds a loaded module or package; None for a built-in one."""
     file = getattr(sys.modules.get(top), "__file__", None)
     if file is None:
@@ -155,7 +155,7 @@ def _file(module: ModuleType) -> str:
 
 
 @contextmanager
-def _search_path(folders: list[str]) -> Iterator[None]:
+def _search_in(folders: list[str]) -> Iterator[None]:
     """Search for imports in these folders only, while the context lasts."""
     previous_folders = list(sys.path)
     sys.path[:] = folders

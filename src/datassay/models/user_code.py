@@ -24,11 +24,11 @@ def user_code(
     except (DatassayError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise kind(_memory_message(error) or message(brief(error))) from error
+        raise kind(_explain_memory(error) or message(brief(error))) from error
 
 
 def brief(error: BaseException) -> str:
-    """Return an error's kind and first line, without control sequences of terminals."""
+    """Return an error's type and first line, without terminal control sequences."""
     try:
         text = str(error).strip().splitlines() or ["no message"]
     except Exception:  # noqa: BLE001 a user's error may fail to say what it is
@@ -36,8 +36,8 @@ def brief(error: BaseException) -> str:
     return printable(f"{type(error).__name__}: {text[0].rstrip('.')}.")
 
 
-def _memory_message(error: BaseException) -> str:
-    """Return the message for an error that means memory ran out; "" for any other error."""
+def _explain_memory(error: BaseException) -> str:
+    """Return the message if an error means that memory ran out, else ""."""
     if not out_of_memory(error):
         return ""
     return (
@@ -50,20 +50,20 @@ def _memory_message(error: BaseException) -> str:
 @contextmanager
 def _restore_settings() -> Iterator[None]:
     """Restore torch's process-wide settings and its generator's state at the end."""
-    previous = _settings()
+    previous = _read_settings()
     generator = torch.get_rng_state()
     try:
         yield
     finally:
         torch.set_rng_state(generator)
-        current = _settings()
+        current = _read_settings()
         for setter, value in previous.items():
             if current[setter] != value:
                 setter(value)
 
 
-def _settings() -> dict[Callable[[Any], object], Any]:
-    """Return torch's process-wide settings: the function that sets each, and its value."""
+def _read_settings() -> dict[Callable[[Any], object], Any]:
+    """Return setter → present value of each process-wide setting of torch."""
     return {
         torch.set_default_dtype: torch.get_default_dtype(),
         torch.set_default_device: torch.get_default_device(),

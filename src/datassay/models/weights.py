@@ -35,7 +35,7 @@ def load_weights(model: nn.Module, path: Path) -> tuple[str, ...]:
         ModelError: it cannot be read, holds no state dict (of that name), or none that fits the
             model.
     """
-    state = _matching_state(model, path)
+    state = _find_state(model, path)
     if state.description:
         logger.warning("%s: %s", path, state.description)
     target = model
@@ -43,16 +43,16 @@ def load_weights(model: nn.Module, path: Path) -> tuple[str, ...]:
         assert isinstance(model, nn.Sequential)
         target = model[1]
     load_state(target, state.tensors, str(path))
-    return _choice_notes(state, path)
+    return _note_choice(state, path)
 
 
 def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
     """Return the notes of `load_weights` about a file whose weights were loaded already."""
-    return _choice_notes(_matching_state(model, path), path)
+    return _note_choice(_find_state(model, path), path)
 
 
-def _choice_notes(state: StateDict, path: Path) -> tuple[str, ...]:
-    """Return a note on which of several state dicts in a file was taken; none where it has one."""
+def _note_choice(state: StateDict, path: Path) -> tuple[str, ...]:
+    """Return (note,) on which state dict of several in a file was loaded, else ()."""
     file, requested = file_and_place(path)
     if requested or not (state.other_places or state.is_average):
         return ()
@@ -96,10 +96,10 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: str) -> No
 
 
 def weights_source(path: Path, model: nn.Module) -> str:
-    """Describe a file of weights: path, digest, state dict, and precision where not float32."""
+    """Return a file of weights in words: path, digest, state dict, dtype."""
     file, _ = file_and_place(path)
     digest = file_digest(file)
-    state = _matching_state(model, path)
+    state = _find_state(model, path)
     dtypes = {t.dtype for t in state.tensors.values() if t.is_floating_point()}
     names = sorted(str(k).removeprefix("torch.") for k in dtypes - {torch.float32})
     conversion = ""
@@ -110,8 +110,8 @@ def weights_source(path: Path, model: nn.Module) -> str:
     return f"{path} ({', '.join(parts)})"
 
 
-def _matching_state(model: nn.Module, path: Path) -> StateDict:
-    """Find the state dict in a file that fits the model, or the network inside a built-in one."""
+def _find_state(model: nn.Module, path: Path) -> StateDict:
+    """Return the state dict in a file that fits the model, or the network inside it."""
     expected = [set(model.state_dict())]
     if _starts_with_scaling(model):
         assert isinstance(model, nn.Sequential)
@@ -125,7 +125,7 @@ def _starts_with_scaling(model: nn.Module) -> bool:
 
 
 def _fill_tied(model: nn.Module, state: dict[str, Tensor], path: str) -> None:
-    """Add a tied tensor's missing names to the state; raise where its copies differ."""
+    """Add tied tensors missing from the state under their other names; raise if they differ."""
     groups: dict[int, list[str]] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         groups.setdefault(id(tensor), []).append(name)

@@ -17,7 +17,7 @@ MOST_ROWS = 200  # of the table; summary.json holds all
 def first_line(
     name: str, n_samples: int, columns: Sequence[Column], y: np.ndarray, class_names: Sequence[str]
 ) -> str:
-    """Return what was read, in a line: rows, target, ids, columns left out.
+    """Return a line on the data that were read: rows, target, ids, columns left out.
 
     Args:
         name: of the data.
@@ -55,7 +55,7 @@ def _describe_targets(y: np.ndarray, class_names: Sequence[str]) -> str:
 
 
 def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
-    """Return a section that tells how each column was read, noted ones first if many."""
+    """Return (section with a row per column: how it was read), or () without columns."""
     if not columns:
         return ()
     rows = []
@@ -68,7 +68,7 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
         if c.n_values:
             values = f" with {count(c.n_values, 'value')}"
         if c.read_as == "target":
-            read_as = f"target, {_classes(c)}"
+            read_as = f"target, {_describe_classes(c)}"
         else:
             read_as = c.read_as + values
         outcome = "; ".join(text for text in (c.treatment, c.note) if text)
@@ -79,7 +79,8 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
     return (Section("columns", "Columns", "How the columns were read", (table,)),)
 
 
-def _classes(column: Column) -> str:
+def _describe_classes(column: Column) -> str:
+    """Return the number of classes of a target column in words, or "a quantity"."""
     if not column.n_values:
         return "a quantity"
     return count(column.n_values, "class", "classes")

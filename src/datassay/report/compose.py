@@ -127,7 +127,7 @@ class _Values:
         self._sign = re.compile(f"\ue000{self._nonce}:(\\d+)\ue001")
 
     def hide(self, value: object) -> str:
-        """Store a value; return the sign that stands for it in the template's text."""
+        """Keep a value, and return the placeholder that stands for it in the template's text."""
         text = str(value)
         if not text:
             return ""
@@ -140,7 +140,7 @@ class _Values:
         return f"\ue000{self._nonce}:{key}\ue001"
 
     def reveal(self, text: str) -> str:
-        """Replace the signs in a text by their values, which may hold signs themselves."""
+        """Return a text with its placeholders replaced by the values kept."""
         while self._sign.search(text):
             text = self._sign.sub(lambda sign: self._values[sign[1]], text)
         return text
@@ -165,13 +165,13 @@ class _Reader:
         self._advises = False
 
     def read(self, lines: list[str]) -> dict[str, Any]:
-        """Return the fields of a Page by name, and `warning`, `command`; no empty sections."""
-        for kind, group in _paragraphs(lines):
+        """Return the fields of a Page by name, read from the lines of a filled template."""
+        for kind, group in _split_paragraphs(lines):
             first_line = group[0]
             if kind == "code":
                 self._add_code(self._reveal("\n".join(group)))
             elif first_line.startswith("!!"):
-                self._advise(group)
+                self._read_advice(group)
             elif first_line.startswith(("## ", "##! ")):
                 self._open_section(first_line)
             elif self._blocks is None and not self._in_method:
@@ -185,7 +185,7 @@ class _Reader:
         return self._fields
 
     def _read_head(self, line: str) -> None:
-        """Read a line of a page's head: a named field, or more of the one before."""
+        """Read one line above the first section: "name: text", or more text of the last field."""
         start = re.match(rf"({'|'.join(HEADS)}): ?(.*)", line)
         if start:
             self._name = start[1]
@@ -200,8 +200,8 @@ class _Reader:
             text = f"{previous} {text}"
         self._fields[self._name] = text
 
-    def _advise(self, group: list[str]) -> None:
-        """Read an advice: its head, and the paragraph that is its sentence."""
+    def _read_advice(self, group: list[str]) -> None:
+        """Read an advice from a paragraph: severity, kind and headline, then its sentence."""
         severity, kind, headline = self._parts(group[0][2:])
         sentence = self._reveal(" ".join(line.strip() for line in group[1:])).strip()
         advice = Advice(kind, severity, headline, sentence, self._ids.get(kind, ()))  # pyrefly: ignore[bad-argument-type] (templates name one)
@@ -217,7 +217,7 @@ class _Reader:
         self._fields["advice"] = (*earlier, replace(latest, code=text))
 
     def _open_section(self, line: str) -> None:
-        """Begin a section, or the method's terms, by its head line."""
+        """Begin a section at its heading, or the list of terms under "Method"."""
         self._advises = False
         self._blocks = None
         names = self._parts(line.lstrip("#!"))
@@ -236,7 +236,7 @@ class _Reader:
             self._fields["method"] += ((self._reveal(term.strip()), self._reveal(text)),)
         elif group[0].startswith("[["):
             directives = [self._parts(line.strip("[] ")) for line in group]
-            blocks = [block for arguments in directives for block in self._blocks_named(*arguments)]
+            blocks = [block for arguments in directives for block in self._find_blocks(*arguments)]
             halves = tuple(block for block in blocks if isinstance(block, Figure | Table))
             self._add(*((Pair(halves),) if len(halves) == len(blocks) > 1 else blocks))
         elif group[0].startswith("> "):  # the line under the section's title
@@ -267,8 +267,8 @@ class _Reader:
         else:
             self._add(Text(text, note=is_note, code=has_code))
 
-    def _blocks_named(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
-        """Return the blocks that code passes by a name; a figure gets heading and text."""
+    def _find_blocks(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
+        """Return the blocks that the caller passed under a name; a figure gets title and text."""
         block: Any = self._block_by_name[name]
         if callable(block):
             block = block()
@@ -290,8 +290,8 @@ class _Reader:
         self._blocks += blocks
 
 
-def _paragraphs(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield ("text" or "code", lines) for each group of lines that belong together."""
+def _split_paragraphs(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield ("text" or "code", its lines) for each paragraph of a template."""
     group: list[str] = []
     code: list[str] | None = None
     for line in [*lines, ""]:
@@ -310,7 +310,7 @@ def _paragraphs(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _is_boundary(previous: str, line: str) -> bool:
-    """Return whether a new group begins between two lines without an empty one between."""
+    """Return whether a paragraph ends between two lines that no empty line separates."""
     single_line = ("## ", "##! ", "### ", "- ")
     return (
         previous.startswith((*single_line, "> "))

@@ -68,7 +68,7 @@ _ROW_DRAWERS: WeakKeyDictionary[SampleSet, Draw] = WeakKeyDictionary()
 
 
 def drawer(samples: SampleSet) -> Draw:
-    """Return a function that draws samples, with what depends on the whole set computed once."""
+    """Return a function from positions to drawings of these samples."""
     shape = samples.input_shape
     has_channels = len(shape) == 3 and (shape[0] in CHANNELS or shape[2] in CHANNELS)
     has_pixels = samples.images is not None or len(shape) == 2 or has_channels
@@ -83,16 +83,16 @@ def drawer(samples: SampleSet) -> Draw:
         if high > low:
             scale = 255 / (high - low)
         return lambda positions, side: tuple(
-            _picture((_channels_last(images[int(i)]) - low) * scale, side) for i in positions
+            _draw_image((_move_channels(images[int(i)]) - low) * scale, side) for i in positions
         )
     texts = shown_texts(samples)
     if texts is not None:
-        return lambda positions, _: tuple(_text(str(texts[i])) for i in positions)
+        return lambda positions, _: tuple(_draw_text(str(texts[i])) for i in positions)
     if samples in _ROW_DRAWERS:
         return _ROW_DRAWERS[samples]
     rows = samples.used_rows
     if rows is not None and rows.num_columns:
-        _ROW_DRAWERS[samples] = _row_drawer(rows)
+        _ROW_DRAWERS[samples] = _make_row_drawer(rows)
         return _ROW_DRAWERS[samples]
     x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
     mean = x.mean(axis=0)
@@ -103,11 +103,11 @@ def drawer(samples: SampleSet) -> Draw:
     def value(i: int, j: int) -> tuple[str, str]:
         return names[j] if j < len(names) else f"x{j}", quantity(x[i, j])
 
-    return lambda index, _: _most_unusual(np.abs(x[index] - mean) / unit, index, value)
+    return lambda index, _: _draw_unusual(np.abs(x[index] - mean) / unit, index, value)
 
 
 def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
-    """Return the texts that samples are shown by; None if short and other columns say more."""
+    """Return the texts to show samples by; None if other columns of the table say more."""
     texts = None
     if samples.kind == "text":
         texts = samples.texts
@@ -119,10 +119,10 @@ def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
     return texts
 
 
-def _most_unusual(
+def _draw_unusual(
     unusual: np.ndarray, positions: np.ndarray, value: Callable[[int, int], tuple[str, str]]
 ) -> tuple[Drawing, ...]:
-    """Draw each row by its most unusual values; `unusual`: how unusual each value is, [m, d]."""
+    """Return a drawing of each row by its most unusual values; `unusual`: score, [m, d]."""
     top = np.argsort(-unusual, axis=1, kind="stable")[:, :N_FEATURES]
     return tuple(
         Drawing(values=tuple(value(int(i), int(c)) for c in columns))
@@ -130,8 +130,8 @@ def _most_unusual(
     )
 
 
-def _channels_last(image: Any) -> np.ndarray:
-    """Turn [h, w], [c, h, w] or [h, w, c] with 1 to 4 channels into [h, w] or [h, w, 3]."""
+def _move_channels(image: Any) -> np.ndarray:
+    """Return an image as [h, w] or [h, w, 3], from [h, w], [c, h, w] or [h, w, c]."""
     image = np.asarray(image, np.float64)
     if image.ndim == 3 and image.shape[0] in CHANNELS:  # the loader's own order wins
         image = np.moveaxis(image, 0, -1)
@@ -144,14 +144,14 @@ def _channels_last(image: Any) -> np.ndarray:
     return image
 
 
-def _picture(grey: np.ndarray, side: int) -> Drawing:
-    """Draw an image as a PNG; as a JPEG, a tenth of the size, if it exceeds a card."""
+def _draw_image(grey: np.ndarray, side: int) -> Drawing:
+    """Return grey values or colours in 0 … 255 as a PNG, or as a JPEG if large."""
     is_photograph = max(grey.shape[:2]) > MAX_SIDE
     pixels = grey.clip(0, 255).round().astype(np.uint8)
-    return Drawing(image=_uri(pixels, side, "JPEG" if is_photograph else "PNG"))
+    return Drawing(image=_encode_uri(pixels, side, "JPEG" if is_photograph else "PNG"))
 
 
-def _uri(pixels: np.ndarray, side: int, image_format: str = "PNG") -> str:
+def _encode_uri(pixels: np.ndarray, side: int, image_format: str = "PNG") -> str:
     """Encode [H, W] or [H, W, 3] bytes as a data URI, scaled down to at most `side` pixels."""
     from PIL import Image  # only the report draws, so only it pays for the import
 
@@ -164,7 +164,8 @@ def _uri(pixels: np.ndarray, side: int, image_format: str = "PNG") -> str:
     return f"data:image/{image_format.lower()};base64,{body}"
 
 
-def _text(text: str) -> Drawing:
+def _draw_text(text: str) -> Drawing:
+    """Return a text's drawing: its start for a card, more of it for the details."""
     text = " ".join(text.split())
     short_text = text
     if len(text) > MAX_TEXT:
@@ -172,8 +173,8 @@ def _text(text: str) -> Drawing:
     return Drawing(text=short_text or "(empty)", full_text=text[:600])
 
 
-def _row_drawer(rows: pa.Table) -> Draw:
-    """Return a function that draws table rows by their values: far numbers, rare words."""
+def _make_row_drawer(rows: pa.Table) -> Draw:
+    """Return a function that draws table rows by their extreme numbers and rarest words."""
     from datassay.score.checks.codes import row_codes  # slow to import
 
     coded = row_codes(rows)
@@ -185,11 +186,11 @@ def _row_drawer(rows: pa.Table) -> Draw:
     def value(i: int, c: int) -> tuple[str, str]:
         return names[c], value_text(rows[c][i].as_py()) or "missing"
 
-    return lambda index, _: _most_unusual(unusual[index], index, value)
+    return lambda index, _: _draw_unusual(unusual[index], index, value)
 
 
 def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
-    """Return a Card's fields for a sample: id, label, truth ("" if right), class_index."""
+    """Return fields of a sample's Card: id, label, true label ("" if equal), class index."""
     label = label_text(samples.class_names, samples.y[position])
     truth = label
     if samples.true_y is not None:
@@ -203,7 +204,7 @@ def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
 
 
 def heat_limit(values: Float[np.ndarray, "..."]) -> float:
-    """Return where a map's colours end: the 99th percentile of sizes that are not 0, or 1."""
+    """Return the value at which colours saturate: 99th percentile of nonzero |values|, or 1."""
     magnitudes = np.abs(values)
     magnitudes = magnitudes[magnitudes > 0]
     if not len(magnitudes):
@@ -216,18 +217,18 @@ def heat_image(
     limit: float,
     under: Float[np.ndarray, "height width"] | None = None,
 ) -> str:
-    """Draw [H, W] values as a PNG, a pixel each, the sample `under` it grey where small."""
+    """Return a PNG of values [H, W], red and blue, over the grey sample `under` if given."""
     share = np.clip(values / limit, -1, 1)
     colour = np.where((share < 0)[..., None], _shade(-share, BELOW), _shade(share, ABOVE))
     if under is not None:
         paper = 255 - INK * np.clip(under, 0, 1)[..., None]
         cover = np.sqrt(np.abs(share))[..., None]  # 0 shows the sample alone
         colour = cover * colour + (1 - cover) * paper
-    return _uri(colour.round().astype(np.uint8), max(values.shape))
+    return _encode_uri(colour.round().astype(np.uint8), max(values.shape))
 
 
 def _shade(share: np.ndarray, stops: tuple[tuple[int, ...], ...]) -> np.ndarray:
-    """Return colours [..., 3] on the scale of these stops, for shares from 0 to 1."""
+    """Return colours, [..., 3], interpolated between `stops` at shares from 0 to 1."""
     stop_positions = np.linspace(0, 1, len(stops))
     channels = [np.interp(share, stop_positions, channel) for channel in zip(*stops, strict=True)]
     return np.stack(channels, axis=-1)

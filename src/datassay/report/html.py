@@ -48,7 +48,7 @@ def render(page: Page) -> str:
         packed = PLOTLY.read_bytes()
         plotly = gzip.decompress(packed).decode()
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
-    js = "".join(_read_template(name) for name in _scripts(page, gallery))
+    js = "".join(_read_template(name) for name in _list_scripts(page, gallery))
     html = _environment().get_template("page.html").render(
         page=page,
         tags=[tag(advice) for advice in page.advice],
@@ -63,7 +63,7 @@ def render(page: Page) -> str:
         plotly=markup(base64.b64encode(packed).decode()),
         js=markup(js),
         policy=policy(css, plotly, js),
-        **_footer(page),
+        **_sort_facts(page),
     )  # fmt: skip
     return html.lstrip()
 
@@ -101,7 +101,7 @@ def policy(css: str, plotly: str, script: str) -> str:
 
 
 def script_json(value: object) -> str:
-    """Return JSON that can stand in a script element: <, > and & as unicode escapes."""
+    """Return JSON for a script element: <, > and & written as unicode escapes."""
     if isinstance(value, str):
         text = value
     else:
@@ -116,7 +116,7 @@ def packed_json(value: object) -> str:
 
 
 def markup(text: str) -> Any:
-    """Mark our own HTML, CSS or JavaScript, or JSON of script_json, as needing no escaping."""
+    """Return our own HTML, CSS or JavaScript marked as safe, so that it is not escaped."""
     from markupsafe import Markup
 
     return Markup(text)
@@ -136,7 +136,7 @@ def tag(advice: Advice) -> str:
     return f"{advice.severity.capitalize()} · {advice.kind}"
 
 
-def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
+def _list_scripts(page: Page, gallery: Gallery | None) -> list[str]:
     """Return the file names of the scripts that the page needs, in order."""
     partial_scripts = [name for b in page.blocks if isinstance(b, Partial) for name in b.script]
     has_sortable = any(isinstance(b, Table) and b.sortable for b in page.blocks)
@@ -146,8 +146,8 @@ def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
     return list(dict.fromkeys([*filter(None, names), "figures.js"]))
 
 
-def _footer(page: Page) -> dict[str, object]:
-    """Return the page's facts by where they stand: below it, under Method, or on top."""
+def _sort_facts(page: Page) -> dict[str, object]:
+    """Return the facts by place: "facts" and "internals" below, version, seed, command."""
     facts = {name.lower(): value for name, value in page.facts.items()}
     facts_on_page = [f for f in page.facts.items() if f[0].lower() not in {"command", "version"}]
     footer_defaults = {"version": version("datassay"), "seed": "", "command": ""}

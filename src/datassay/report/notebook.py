@@ -12,14 +12,14 @@ IN_A_LINE = ";white-space:nowrap"
 def short_html(verdict: str, *more: Table | str) -> str:
     """Return the answer, tables and small print as HTML without scripts; Markup stays as it is."""
     parts = (
-        _table(block) if isinstance(block, Table) else f"<p><small>{escape(block)}</small></p>"
+        _to_html(block) if isinstance(block, Table) else f"<p><small>{escape(block)}</small></p>"
         for block in more
     )  # fmt: skip
     return f'<div class="datassay"><p><b>{escape(verdict)}</b></p>{"".join(parts)}</div>'
 
 
-def _table(table: Table) -> str:
-    """Return a table as HTML; texts and images, which are Markup, stand left, figures right."""
+def _to_html(table: Table) -> str:
+    """Return a table as HTML, texts and images to the left, figures to the right."""
     figure_style = RIGHT + text_if(not table.wraps, IN_A_LINE)
     example = table.rows[0].cells if table.rows else ()
     styles = [LEFT]

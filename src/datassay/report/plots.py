@@ -56,7 +56,7 @@ def line(
     """Draw a line; "%{x}" and "%{y}" in `hover` are its values. An empty `hover` shows none."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
     look = {"mode": mode, "line": stroke, **more}
-    figure.add_scatter(x=x, y=y, **(_labels(name, hover, limit) | look))
+    figure.add_scatter(x=x, y=y, **(_make_labels(name, hover, limit) | look))
 
 
 def marks(
@@ -78,7 +78,7 @@ def marks(
     style = {"color": colour, "size": size, "symbol": symbol, "opacity": opacity}
     style = {key: value for key, value in style.items() if value is not None}
     look = {"mode": mode, "marker": style, **more}
-    figure.add_scatter(x=x, y=y, **(_labels(name, hover, limit) | look))
+    figure.add_scatter(x=x, y=y, **(_make_labels(name, hover, limit) | look))
 
 
 def bars(
@@ -99,7 +99,7 @@ def bars(
     else:
         rim = {"width": 0}
     look = {"marker": {"color": colour, "line": rim}, **more}
-    figure.add_bar(x=x, y=y, **(_labels(name, hover, limit) | look))
+    figure.add_bar(x=x, y=y, **(_make_labels(name, hover, limit) | look))
 
 
 def level(
@@ -113,7 +113,7 @@ def level(
     width: float = 1.5,
     **annotation: Any,
 ) -> None:
-    """Draw a straight line across the chart, at x or at y, with a few words next to it."""
+    """Draw a horizontal line at y, or a vertical one at x, with a text beside it."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
     words = {f"annotation_{key}": value for key, value in annotation.items()}
     if text:
@@ -159,10 +159,7 @@ def stack_counts(
 
 
 def log_histogram(
-    figure: "Figure",
-    values: np.ndarray,
-    groups: Sequence[Group],
-    hover: str,
+    figure: "Figure", values: np.ndarray, groups: Sequence[Group], hover: str
 ) -> "Figure":
     """Draw a histogram on a logarithmic axis, of values down to 1e-12 of the largest."""
     top = float(values.max())
@@ -203,7 +200,7 @@ def change_chart(
     changes = [(change.gain, change.low, change.high) for _, change in rows]
     gain, low, high = scale * np.array(changes).reshape(n, 3).T
     height = np.arange(n)[::-1]
-    lowest, highest = _span(gain, low, high)
+    lowest, highest = _choose_range(gain, low, high)
     if (low < lowest).any() or (high > highest).any():
         title += "<br>longer intervals go on beyond the axis"
     figure = chart(title, height=128 + 44 * n, showlegend=False, margin={"b": 66, "l": 12})
@@ -235,8 +232,8 @@ def change_chart(
     return figure
 
 
-def _span(gain: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
-    """Return an axis's ends: it holds 0, all gains and all intervals but the widest."""
+def _choose_range(gain: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+    """Return both ends of an axis that shows 0, all gains and all but the widest intervals."""
     width = high - low
     is_narrow = np.isfinite(width) & (width <= 3 * np.median(width))
     ends = np.concatenate([[0.0], gain, low[is_narrow], high[is_narrow]])
@@ -245,15 +242,15 @@ def _span(gain: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[float, f
 
 
 def label_cells(figure: "Figure", names: Sequence[str]) -> None:
-    """Name the cells of a heat map on both axes, the first on top; names are not cut."""
+    """Label the rows and columns of a heat map, the first on top."""
     # By number: two long names may be cut to the same text, and plotly would merge them.
     ticks = {"tickvals": list(range(len(names))), "ticktext": list(names), "ticks": ""}
     figure.update_xaxes(**ticks, automargin=True, showline=False)
     figure.update_yaxes(**ticks, autorange="reversed", showgrid=False)
 
 
-def _labels(name: str, hover: str, limit: int) -> dict[str, Any]:
-    """Return a name, and what a hover says, with the name behind it unless `hover` places it."""
+def _make_labels(name: str, hover: str, limit: int) -> dict[str, Any]:
+    """Return plotly's name and hover options for a trace."""
     labels: dict[str, Any] = {}
     if name:
         labels["name"] = plotly_text(name, limit)

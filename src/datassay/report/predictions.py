@@ -46,7 +46,7 @@ class Predictions:
 
     @property
     def margin(self) -> Float[np.ndarray, " m"]:
-        """By how much the given label leads, below 0 where another is predicted.
+        """How far each prediction is right: the given label's lead, negative if wrong.
 
         Of a regression minus the largest absolute error; of tokens the measure, a loss negative.
         """
@@ -59,7 +59,7 @@ class Predictions:
 
 
 def picker(predictions: Predictions, style: str) -> tuple[Block, ...]:
-    """Return a note on what can be picked, and the picker, its cards styled as `Gallery.kind`."""
+    """Return blocks in which a reader picks a prediction and sees what raised and lowered it."""
     _, raised, lowered = effect_words(predictions)
     context = {
         "queries": markup(script_json(query_data(predictions))),
@@ -73,7 +73,7 @@ def picker(predictions: Predictions, style: str) -> tuple[Block, ...]:
 
 
 def chosen_queries(predictions: Predictions) -> Int[np.ndarray, " q"]:
-    """Return positions of 60 queries: the most wrong first, then close ones, then random."""
+    """Return positions of 60 queries to pick from: most wrong, then close, then random, [q]."""
     margin = predictions.margin
     order = np.argsort(margin, kind="stable")
     leading = order[:N_WRONG]
@@ -86,7 +86,7 @@ def chosen_queries(predictions: Predictions) -> Int[np.ndarray, " q"]:
 
 
 def query_data(predictions: Predictions) -> dict[str, object]:
-    """Return all that the page's script shows, as plain texts: queries, and each sample once."""
+    """Return what the picker's script shows: each query's top samples, and their cards."""
     query_rows = chosen_queries(predictions)
     top = predictions.attribution.top
     n_shown = min(N_SAMPLES, top.raising.shape[1])
@@ -110,17 +110,17 @@ def query_data(predictions: Predictions) -> dict[str, object]:
     card_of = {int(i): k for k, i in enumerate(sample_rows.astype(np.int64))}
     drawings = draw(predictions.queries, query_rows, PICTURE_SIDE)
     queries = [
-        _query(predictions, int(i))
+        _describe_query(predictions, int(i))
         | {"drawing": _compact(drawing)}
         | {name: [[card_of[j], _effect(e)] for j, e in side] for name, side in query_sides.items()}
         for i, drawing, query_sides in zip(query_rows, drawings, by_query, strict=True)
     ]
-    samples = _sample_cards(predictions, sample_rows.astype(np.int64))
+    samples = _make_cards(predictions, sample_rows.astype(np.int64))
     return {"queries": queries, "samples": samples, "kind": predictions.kind}
 
 
-def _query(predictions: Predictions, i: int) -> dict[str, object]:
-    """Return a query's label and outputs, as JSON values."""
+def _describe_query(predictions: Predictions, i: int) -> dict[str, object]:
+    """Return a query's id, label and predicted outputs, as JSON values."""
     queries = predictions.queries
     outputs = predictions.outputs
     names = queries.class_names
@@ -134,11 +134,11 @@ def _query(predictions: Predictions, i: int) -> dict[str, object]:
     return entry | {
         "predicted": label_text(names, predicted),
         "wrong": bool(names) and bool(predictions.margin[i] < 0),
-        "outputs": _outputs(names, outputs[i]),
+        "outputs": _list_outputs(names, outputs[i]),
     }
 
 
-def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
+def _list_outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
     """Return a row per output: name, value as text, bar length over the longest one's.
 
     Of many outputs the N_OUTPUTS largest, in falling order. A single number has none.
@@ -162,8 +162,8 @@ def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
     return [[name, text(value), round(max(0.0, value) / largest, 3)] for name, value in rows]
 
 
-def _sample_cards(predictions: Predictions, positions: np.ndarray) -> list[dict[str, object]]:
-    """Return a card per sample, positions ascending; one that only an index has shows its id."""
+def _make_cards(predictions: Predictions, positions: np.ndarray) -> list[dict[str, object]]:
+    """Return a card for each position (ascending); of samples not loaded the id alone."""
     samples = predictions.samples
     suspects = predictions.suspects
     drawable = positions[positions < len(samples)]
@@ -191,7 +191,7 @@ def _effect(value: float) -> str:
 
 
 def query_note(predictions: Predictions) -> str:
-    """Return which samples can be picked, in words."""
+    """Return a sentence on which predictions can be picked."""
     n_shown = len(chosen_queries(predictions))
     n = len(predictions.queries)
     number_shown = "All"
@@ -218,7 +218,7 @@ def query_note(predictions: Predictions) -> str:
 
 
 def effect_words(predictions: Predictions) -> tuple[str, str, str]:
-    """Return what the effects are on, and the headings of those that raise and lower it."""
+    """Return what effects are measured on, and headings for samples that raise and lower it."""
     names = predictions.samples.class_names
     is_logit = predictions.is_logit
     if predictions.attribution.measure == "loss":

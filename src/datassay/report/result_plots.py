@@ -59,7 +59,7 @@ WIDE = 100.0  # largest over smallest value beyond which an axis is logarithmic
 
 @singledispatch
 def figure_of(result: Plotted) -> "Figure":
-    """Draw how the result's first column of floats is spread over the rows."""
+    """Return a histogram of the first column of floats in a result's table."""
     if isinstance(result, Tabular):
         table = result.to_table()
     else:
@@ -84,27 +84,27 @@ def figure_of(result: Plotted) -> "Figure":
 
 @figure_of.register(ActionTable)
 def acts_figure(table: ActionTable) -> "Figure":
-    """Draw each action's measured gain and interval; the widest may exceed the axis."""
+    """Return a chart of each action's measured gain with its interval."""
     measured = [action for action in table.actions if action.is_measured]
     actions = [action for action in measured if action.how != EXPECTED] or measured
     advice = [advice_text(action, table.actions) for action in actions]
-    return _gains_figure([(action.words, action) for action in actions], advice, table.metric)
+    return _plot_gains([(action.words, action) for action in actions], advice, table.metric)
 
 
 @figure_of.register(ReviewGain)
 def review_figure(gain: ReviewGain) -> "Figure":
-    """Draw what a review gained, by the labels that both sides agree on, with its interval."""
+    """Return a chart of what a review of the labels gained, with its interval."""
     row = gain.rows[0]
     if stats.shows_loss(row.high):
         verdict = "costs"
     else:
         advice = stats.advice(row.gain, row.low, row.high)
         verdict = {DO: "gains", TRY: "may help"}.get(advice, "no change is shown")
-    return _gains_figure([("Now against before", row)], [verdict], gain.metric)
+    return _plot_gains([("Now against before", row)], [verdict], gain.metric)
 
 
-def _gains_figure(rows: Sequence[tuple[str, Any]], groups: Sequence[str], metric: str) -> "Figure":
-    """Draw the gain and the interval of each row, coloured by group."""
+def _plot_gains(rows: Sequence[tuple[str, Any]], groups: Sequence[str], metric: str) -> "Figure":
+    """Return a chart of each row's gain and interval, coloured by group."""
     scale, unit = 1, metric
     if in_points(metric):
         scale, unit = 100, f"points of {metric}"
@@ -137,8 +137,8 @@ def gains_title(actions: Sequence[ActionGain]) -> str:
 
 @figure_of.register(LabelIssues)
 def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = None) -> "Figure":
-    """Draw label issue scores, as log odds, split by known truth or else by suspicion."""
-    score = np.clip(issues.score, *_drawn_range(issues))
+    """Return a histogram of label issue scores, split by truth, or else by suspicion."""
+    score = np.clip(issues.score, *_choose_range(issues))
     is_odds = issues.posterior is not None
     groups = [("not suspected", ~issues.is_issue, GREY), ("suspected", issues.is_issue, VERMILION)]
     if is_wrong is not None:
@@ -168,11 +168,12 @@ def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = 
 
 def beyond(issues: LabelIssues) -> int:
     """Count the samples that lie outside the drawn range, which are drawn at its edge."""
-    low, high = _drawn_range(issues)
+    low, high = _choose_range(issues)
     return int(((issues.score < low) | (issues.score > high)).sum())
 
 
-def _drawn_range(issues: LabelIssues) -> tuple[float, float]:
+def _choose_range(issues: LabelIssues) -> tuple[float, float]:
+    """Return the ends of the axis of label issue scores."""
     limit = FARTHEST_ODDS
     if issues.posterior is None:
         limit = FARTHEST_SCORE
@@ -181,7 +182,7 @@ def _drawn_range(issues: LabelIssues) -> tuple[float, float]:
 
 @figure_of.register(LearningCurve)
 def modes_figure(curve: LearningCurve) -> "Figure":
-    """Draw the predicted share of the residual that remains, by band of modes and in all."""
+    """Return a chart of the squared residual left at each training step, by group of modes."""
     hover = "step %{x:.3g}: %{y:.1%} left"
     titles = "training steps", "share of squared residual left"
     figure = chart(*titles, log_x=curve.steps, height=400)
@@ -194,7 +195,7 @@ def modes_figure(curve: LearningCurve) -> "Figure":
 
 @figure_of.register(RemovalCurve)
 def removal_figure(curve: RemovalCurve) -> "Figure":
-    """Draw retrained networks' score by fraction removed; bars: one deviation over seeds."""
+    """Return a chart of retrained networks' score by share removed; bars: deviation of seeds."""
     figure = chart(
         "training samples removed, %", f"validation {curve.metric}", height=440, showlegend=True
     )

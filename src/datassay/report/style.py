@@ -43,7 +43,7 @@ def layout(x_title: str, y_title: str) -> dict:
 
 
 def style(figure: "Figure", x_title: str, y_title: str) -> None:
-    """Give a figure, and all of its axes, the page's look, in place."""
+    """Set the page's fonts, colours and axis titles on a figure, in place."""
     look = layout(x_title, y_title)
     x_axis = look.pop("xaxis")
     y_axis = look.pop("yaxis")
@@ -59,7 +59,7 @@ def decades(low: int, high: int) -> tuple[list[int], list[str]]:
 
 
 def log_ticks(values: np.ndarray) -> dict:
-    """Return a logarithmic axis's ticks for positive values: decades, or below two 1, 2 and 5."""
+    """Return plotly's ticks for a logarithmic axis: powers of ten, or 1, 2, 5 if few."""
     # Whole exponents, also where rounding has moved one past its end.
     low = float(np.log10(values.min())) - 1e-9
     high = float(np.log10(values.max())) + 1e-9

@@ -2,12 +2,15 @@
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from datassay.data.samples import SampleSet
 from datassay.data.targets import as_given
+from datassay.optional import text_if
+from datassay.report.wording import gain_numbers, in_points
 from datassay.results import with_meanings
 from datassay.score.effects import EFFECTS, Attribution
 
@@ -18,7 +21,7 @@ def standard_json(value: object) -> str:
 
 
 def _to_plain(value: object) -> object:
-    """Return a value as JSON's own types; numbers that are not finite become None."""
+    """Return a value as JSON types; NaN and infinity become None."""
     if isinstance(value, dict):
         return {str(k): _to_plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -48,3 +51,11 @@ def effect_table(attribution: Attribution, queries: SampleSet) -> pa.Table:
     measures = pa.array([attribution.measure] * table.num_rows, pa.string())
     table = table.add_column(1, "query_id", ids).append_column("of", measures)
     return with_meanings(table, EFFECTS)
+
+
+def gain_cells(row: Any, metric: str) -> tuple[str, str, str, str]:
+    """Return the score before and after, the change and its 95 % interval, each in words."""
+    change, low, high = gain_numbers(row.gain, row.low, row.high, metric)
+    is_share = in_points(metric)
+    scores = [f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after)]
+    return scores[0], scores[1], change + text_if(is_share, " points"), f"{low} to {high}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from datassay.act.review.decisions import NONE, set_word
 from datassay.optional import inflect, text_if
 from datassay.stats import SHOWN, shows_loss
 
@@ -74,7 +75,7 @@ def rough_percent(share: float) -> str:
 
 
 def value_text(value: object, limit: int = 40) -> str:
-    """Cut a value of the user's table to a short text; empty where it is missing."""
+    """Return a table value as a short text; "" if it is missing."""
     if value is None or value != value:
         return ""
     if isinstance(value, float):
@@ -119,13 +120,13 @@ def label_text(class_names: tuple[str, ...], label: Any) -> str:
 
 
 def labels_given(values: object, names: Sequence[str] = ()) -> str:
-    """Name those of several 0/1 labels that are 1, by name or number: "labels 0, 3"."""
+    """Name those of several 0/1 labels that are 1: "seal + bearing", "labels 0, 3", or "none"."""
     positions = np.flatnonzero(np.asarray(values) == 1).tolist()
     if names:
-        return " + ".join(names[j] for j in positions) or "none"
+        return set_word(names, values)
     name = inflect(len(positions), "label", "labels")
     if not positions:
-        return "none"
+        return NONE
     return shortened(f"{name} {', '.join(map(str, positions))}", 60)
 
 

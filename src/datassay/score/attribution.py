@@ -105,7 +105,7 @@ def removal_scores(
     progress: Progress = silent,
     **run: Any,
 ) -> RemovalScores:
-    """Compute `leave_one_out` and `attribution` from the same removals, each computed once.
+    """Compute `leave_one_out` and `attribution` from the same removals of samples.
 
     Args:
         lin: as in `attribution`.
@@ -143,7 +143,7 @@ def removal_scores(
     sample_values = c * max(len(basis.eigenvalues) * (b + 2), 2 * len(rows))
     record = RemovalRecord(lin, training, None)
     blocks = record.keep(max(1, min(n, CHUNK_VALUES // sample_values)), progress)
-    effects = effects_of(_output_changes(basis, rows, blocks), outputs, measured)
+    effects = effects_of(_change_outputs(basis, rows, blocks), outputs, measured)
     method = f"linearized {training.run.kind}"
     gathered = gather(effects, measured(outputs), measured.measure, lin.ids, method, top, own_query)
     assert gathered.prediction_change is not None
@@ -160,7 +160,7 @@ def _start_measure(options: Mapping[str, Any]) -> str:
 
 
 def _score_removals(context: Context) -> RemovalScores:
-    """Compute leave-one-outs and, where asked for, effects on each query at the start."""
+    """Return a run's leave-one-outs and, where asked for, effects on each query."""
     run: dict[str, Any] = {**context.select_options(*RUN), "progress": context.progress}
     measure = _start_measure(context.options)
     if measure == "none":
@@ -169,12 +169,12 @@ def _score_removals(context: Context) -> RemovalScores:
 
 
 def removal_steps(sizes: Sizes) -> list[PlanStep]:
-    """Plan the decomposition, the removals and, where asked for, the effects."""
+    """Return the planned work: decomposition, removals and, where asked for, effects."""
     n = sizes.train
     b = sizes.rows
     p = sizes.eigenproblem
     columns = sizes.outputs // b
-    decomposition = _decomposition_step(sizes)
+    decomposition = _plan_decomposition(sizes)
     has_effects = _start_measure(sizes.options) != "none"
     m = sizes.val
     n_columns = min(columns, MOST_COLUMNS)
@@ -197,7 +197,7 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     contour = {"thin": 4.0 * n * n_products * p * N_NODES * b}
     read_rows = {sizes.products: 0.0 if sizes.is_dual else 2.0 * n * b * p**2}
     work = add_work(read_rows, {"float64": rotation}, contour, leverages)
-    detail = f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts"
+    detail = f"{n} removals, {columns} x {b} outputs"
     n_bytes = step_bytes(sizes.form)["leave one out"]
     if not has_effects:
         removal = PlanStep("leave one out", detail, n_bytes, add_work(work, outputs))
@@ -212,7 +212,7 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     return [decomposition, removal, PlanStep("attribution", detail, 8.0 * n_values, work)]
 
 
-def _decomposition_step(sizes: Sizes) -> PlanStep:
+def _plan_decomposition(sizes: Sizes) -> PlanStep:
     """Return the plan's step for the eigendecomposition."""
     p = sizes.eigenproblem
     n_bytes = step_bytes(sizes.form)["eigendecomposition"]
@@ -235,10 +235,10 @@ SCORE = Score(
 )
 
 
-def _output_changes(
+def _change_outputs(
     basis: Eigenbasis, rows: Float[Tensor, "rows p"], blocks: Iterable[Removals]
 ) -> Iterator[OutputChanges]:
-    """Yield the output changes of chunks of removals; `rows` are the queries'."""
+    """Yield how the queries' outputs change as each sample is removed, chunk by chunk."""
     for block in blocks:
         w = block.coordinates  # [p, chunk, c]
         outputs = (rows @ w.flatten(1)).reshape(-1, basis.rows.shape[1], *w.shape[1:])

@@ -37,7 +37,7 @@ class Outcome:
     is_classification: bool
 
     def __call__(self, outputs: Float[Tensor, "... m k"]) -> Float[Tensor, "... m"]:
-        """Return the outcome under these outputs, for any leading axes."""
+        """Return each query's outcome under these outputs: output, margin or loss."""
         if self.measure == "output":
             if outputs.shape[-1] == 1:
                 return outputs[..., 0]
@@ -57,7 +57,7 @@ def outcome(
     *,
     is_classification: bool,
 ) -> Outcome:
-    """Return the outcome of some queries; raise if it does not suit them.
+    """Return the function from outputs to the queries' outcome; raise if it does not suit.
 
     Args:
         measure: "output", "margin" or "loss".
@@ -164,7 +164,7 @@ class Attribution(Tabular):
     self_influence: Float[np.ndarray, " n"] | None = None
 
     def to_table(self) -> pa.Table:
-        """Return one row per query and top sample: its position, direction, rank, id, effect."""
+        """Return one row per query and top sample: query, direction, rank, id, effect."""
         # Each direction ends where its sign does: with few samples the last one raising may lower.
         top = self.top
         directions = [
@@ -192,13 +192,13 @@ class OutputChanges:
         start: position of the chunk's first sample.
         outputs: f(x_j) − f₋ᵢ(x_j), [chunk, m, k].
         weights: ‖w − w₋ᵢ‖², [chunk].
-        own_effect: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
+        self_influence: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
     """
 
     start: int
     outputs: Float[Tensor, "chunk m k"]
     weights: Float[Tensor, " chunk"]
-    own_effect: Float[Tensor, " chunk"] | None = None
+    self_influence: Float[Tensor, " chunk"] | None = None
 
 
 @result
@@ -210,14 +210,14 @@ class Effects:
         effect: outcome with minus without, [chunk, m].
         prediction: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [chunk], or None.
         weight: ‖w − w₋ᵢ‖², [chunk], or None.
-        own_effect: fall of its own loss by its presence, [chunk], or None.
+        self_influence: fall of its own loss by its presence, [chunk], or None.
     """
 
     start: int
     effect: Float[Tensor, "chunk m"]
     prediction: Float[Tensor, " chunk"] | None
     weight: Float[Tensor, " chunk"] | None
-    own_effect: Float[Tensor, " chunk"] | None = None
+    self_influence: Float[Tensor, " chunk"] | None = None
 
 
 def effects_of(
@@ -227,7 +227,7 @@ def effects_of(
     *,
     is_first_order: bool = False,
 ) -> Iterator[Effects]:
-    """Yield the effects on the outcome of chunks of output changes; to first order ∇m · Δf."""
+    """Yield effects on the outcome from chunks of output changes."""
     # outputs: of the network trained on all samples.
     with_all = measured(outputs)
     slope = None
@@ -245,7 +245,7 @@ def effects_of(
             effect=torch.cat(effects),
             prediction=torch.cat([change.square().sum((1, 2)) for change in output_changes]),
             weight=chunk.weights,
-            own_effect=chunk.own_effect,
+            self_influence=chunk.self_influence,
         )
 
 
@@ -258,7 +258,7 @@ def gather(
     top: int | None,
     own_query: Int[np.ndarray, " n"] | None = None,
 ) -> Attribution:
-    """Return the attribution of n samples, from chunks of their effects."""
+    """Return the attribution of n samples collected from chunks of their effects."""
     # with_all: the outcome of each query. own_query: each sample's position among the queries, or
     # −1; None: none is a query.
     n, m = len(ids), len(with_all)
@@ -269,7 +269,7 @@ def gather(
     raising = _Leaders(keep, keeps_largest=True)
     lowering = _Leaders(keep, keeps_largest=False)
     total = torch.empty(n, dtype=torch.float64)
-    by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "own_effect": []}
+    by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "self_influence": []}
     for chunk in chunks:
         rows = slice(chunk.start, chunk.start + len(chunk.effect))
         if is_whole:
@@ -300,7 +300,7 @@ def gather(
         total=total.numpy(),
         prediction_change=columns["prediction"],
         weight_change=columns["weight"],
-        self_influence=columns["own_effect"],
+        self_influence=columns["self_influence"],
         outcome=with_all.numpy(),
         measure=measure,
         method=method,
@@ -318,7 +318,7 @@ class _Leaders:
         self.samples = torch.empty(0, dtype=torch.int64)
 
     def update(self, effect: Float[Tensor, "chunk m"], start: int) -> None:
-        """Keep the most extreme effects, of the former ones and of the samples from `start` on."""
+        """Merge a chunk's effects, samples from `start` on, into the most extreme so far."""
         samples = torch.arange(start, start + len(effect))[:, None].expand_as(effect)
         if len(self.effects):
             effect = torch.cat([self.effects, effect])

@@ -114,7 +114,7 @@ def influence_moments(
 
 
 def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
-    """Return the moments of known pairs; `seed` draws those that the third and fourth are of."""
+    """Return the moments of known pairs; the third and fourth by random samples."""
     a = pairs.rows
     q = a.square().sum(1)
     mean, variance = first_moments(len(a), a.sum(0), a.T @ a, q)
@@ -123,7 +123,7 @@ def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
         n=len(a),
         mean=mean,
         variance=variance,
-        **_higher_moments(a[idx], mean, variance, len(a)),
+        **_estimate_higher_moments(a[idx], mean, variance, len(a)),
         gradient_norm=pairs.gradient_norm,
         ridge=pairs.ridge,
         damping=pairs.damping,
@@ -137,7 +137,7 @@ def influence_variance(pairs: PairInfluence) -> float:
 
 
 def raw_moments(rows: Float[Tensor, "n p"], powers: int) -> Float[np.ndarray, " powers"]:
-    """Return E[X^k] over all pairs of different samples, k = 1 to `powers`; n² p operations."""
+    """Return E[X^k] over all pairs of different samples for k = 1 … powers."""
     sums = np.zeros(powers)
     for start in range(0, len(rows), CHUNK_SAMPLES):
         x = -(rows[start : start + CHUNK_SAMPLES] @ rows.T)
@@ -210,7 +210,7 @@ def gradient_moments(
         )
     c = whiten(factor, whiten(factor, products).T)
     mean, variance = first_moments(n, whiten(factor, total[None])[0], c, torch.cat(q))
-    higher = _higher_moments(torch.cat(rows), mean, variance, n)
+    higher = _estimate_higher_moments(torch.cat(rows), mean, variance, n)
     return InfluenceMoments(
         n, mean, variance, **higher, gradient_norm=float("nan"), ridge=ridge, damping=damping
     )
@@ -219,7 +219,7 @@ def gradient_moments(
 def first_moments(
     n: int, total: Float[Tensor, " p"], c: Float[Tensor, "p p"], q: Float[Tensor, " n"]
 ) -> tuple[float, float]:
-    """Return E[X] and V[X] from S (`total`), C and q; raise where X does not vary."""
+    """Return mean and variance of X from sums of gradients; raise if X does not vary."""
     pairs = n * (n - 1)
     mean = float(-(total.square().sum() - q.sum()) / pairs)
     squares = float(c.square().sum())
@@ -235,7 +235,7 @@ def first_moments(
 def _sum_gradients(
     read: Callable[[], Iterable[Gradients]], progress: Progress
 ) -> tuple[int, Float[Tensor, " p"], Float[Tensor, "p p"]]:
-    """Return the number n of gradients, their sum Σ g, and Σ g gᵀ."""
+    """Return the number of gradients, Σ g, and Σ g gᵀ."""
     n = 0
     total = None
     products = None
@@ -255,7 +255,7 @@ def _sum_gradients(
 
 
 def _check_chunk(chunk: Tensor, n: int, total: Tensor | None) -> None:
-    """Raise if a chunk of gradients, after n others with this sum, has another shape or NaN."""
+    """Raise if a chunk of gradients has another shape than before, or is not finite."""
     if chunk.ndim != 2 or (total is not None and chunk.shape[1] != len(total)):
         before = ""
         if total is not None:
@@ -272,7 +272,7 @@ def _check_chunk(chunk: Tensor, n: int, total: Tensor | None) -> None:
 
 
 def _read_chunks(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
-    """Yield the gradients in float64, at most CHUNK_SAMPLES at a time."""
+    """Yield gradients in float64, in chunks of at most CHUNK_SAMPLES."""
     for gradients in read():
         for start in range(0, len(gradients), CHUNK_SAMPLES):
             chunk = gradients[start : start + CHUNK_SAMPLES]
@@ -282,12 +282,12 @@ def _read_chunks(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
             yield chunk.double()
 
 
-def _higher_moments(
+def _estimate_higher_moments(
     rows: Float[Tensor, "s p"], mean: float, variance: float, n: int
 ) -> dict[str, float]:
-    """Return skewness and kurtosis over all pairs among s of n rows, and NAME_error of each."""
+    """Return skewness and kurtosis over pairs among s of n rows, with standard errors."""
     s = len(rows)
-    third, fourth = _central_sums(rows, mean)
+    third, fourth = _sum_central_powers(rows, mean)
     # Each sample's mean over its partners.
     means_by_name = {
         "skewness": third / (s - 1) / variance**1.5,
@@ -302,10 +302,10 @@ def _higher_moments(
     return moments
 
 
-def _central_sums(
+def _sum_central_powers(
     rows: Float[Tensor, "s p"], mean: float
 ) -> tuple[Float[Tensor, " s"], Float[Tensor, " s"]]:
-    """Return Σ (X − mean)³ and Σ (X − mean)⁴ over the partners of each sample."""
+    """Return Σ (X − mean)³ and Σ (X − mean)⁴ over each sample's partners, [s]."""
     third = []
     fourth = []
     for start in range(0, len(rows), CHUNK_SAMPLES):

@@ -128,7 +128,7 @@ def label_issues(
             "give samples or a linearisation, or labels= with pred_probs=, not both."
         )
     if data is None:
-        data = _samples_of_labels(labels)
+        data = _make_labelled_samples(labels)
     check_judges(isinstance(data, SampleSet), model, pred_probs)
     is_trusted = checked_trusted(trusted, len(data))
     group_ids = checked_groups(groups, len(data))
@@ -147,8 +147,8 @@ def label_issues(
     return _combine_with_groups(by_sample, find_issues(data, group_ids))
 
 
-def _samples_of_labels(labels: Any) -> SampleSet:
-    """Return samples of which only labels are known; their inputs are their positions."""
+def _make_labelled_samples(labels: Any) -> SampleSet:
+    """Return samples with known labels alone; their inputs are their positions."""
     label_values = np.asarray(labels)
     y, _, names = encode_targets(label_values, None, (), "classification")
     rows = np.arange(len(y), dtype=np.float32)[:, None]
@@ -156,7 +156,7 @@ def _samples_of_labels(labels: Any) -> SampleSet:
 
 
 def _combine_with_groups(by_sample: LabelIssues, by_group: LabelIssues) -> LabelIssues:
-    """Add to the issues of fits without each sample those of fits without its whole group."""
+    """Return issues by fits without each sample, with those by fits without its group added."""
     # What other groups contradict may as well be an effect of the group: it is worth a look.
     most_wrong = max(by_sample.share_wrong[1], by_group.share_wrong[1])
     is_added = (by_group.is_issue | by_group.worth_a_look) & ~by_sample.worth_a_look
@@ -184,7 +184,7 @@ def _find_issues(
     seed: int,
     progress: Progress,
 ) -> LabelIssues:
-    """Find issues by fits without each sample, or without its group where groups are given."""
+    """Return issues by fits without each sample, or, with groups, without its group."""
     if isinstance(data, SampleSet):
         if groups is not None:
             data = replace(data, groups=groups)
@@ -220,7 +220,7 @@ def _find_class_issues(
     columns: Mapping[str, Shaped[np.ndarray, " n"]],
     progress: Progress,
 ) -> LabelIssues:
-    """Return issues of one class per sample, by the noise that explains the labels best."""
+    """Return label issues of classes, by the label noise that explains the labels best."""
     # other_log_p: log probabilities by further judges. columns: the labels' sources by name.
     has_one_output = fit.held_out.shape[1] == 1  # of two classes
 
@@ -249,7 +249,7 @@ def _build_issues(
     held_out: Float[Tensor, "n outputs"],
     **fields: Any,
 ) -> LabelIssues:
-    """Return the issues of labelled classes, from what explains the labels and further fields."""
+    """Return label issues from the diagnosis of classes and further fields."""
     log_odds = diagnosis.log_odds
     worth_a_look = mask_array(log_odds > 0) | mark_top(log_odds, diagnosis.n_look)
     # A label worth a look is told the likeliest other class.
@@ -278,7 +278,7 @@ def _find_model_issues(
     samples: SampleSet, model: Any, pred_probs: Any, trusted: Bool[Tensor, " n"], noise: str,
     columns: Mapping[str, Shaped[np.ndarray, " n"]], seed: int, progress: Progress,
 ) -> LabelIssues:  # fmt: skip
-    """Find issues by the user's model alone, by cross-validation or by its probabilities."""
+    """Return issues by the user's model (cross-validated) or given probabilities alone."""
     n = len(samples)
     names = samples.class_names
     gives_probabilities = True
@@ -310,7 +310,7 @@ def _find_target_issues(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], diagnosis: Outliers,
     trusted: Bool[Tensor, " n"], **fields: Any,
 ) -> LabelIssues:  # fmt: skip
-    """Return outliers among targets as label issues, with further fields; trusted are none."""
+    """Return outliers among regression targets as label issues; trusted ones are none."""
     p = diagnosis.probability.masked_fill(trusted, 0.0)
     is_suspect = (p > LOOK) | ((p > 0) & (diagnosis.score > LOOK_SCORE))
     return LabelIssues(
@@ -329,7 +329,7 @@ def _find_target_issues(
 
 
 def _score_run(context: Context) -> LabelIssues:
-    """Find a run's issues: by the user's model, else by the fit and, of tables, boosted trees."""
+    """Return a run's label issues, by the user's model or by the network and other classifiers."""
     train = context.train
     progress = context.progress
     noise = context.options.get("label_noise", "auto")

@@ -47,7 +47,7 @@ class LearningCurve(Plotted):
 
 @checks_arguments
 def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
-    """Predict the training error by band of eigenmodes: large eigenvalues are learned first.
+    """Predict the training error by eigenmodes: large eigenvalues are learnt first.
 
     Mode i of the residual shrinks by 1 − ℓ_i g(ℓ_i), which is e^{−ητℓ_i} for gradient flow.
 
@@ -104,7 +104,7 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
 def _share_equally(
     ell: Float[Tensor, " p"], energy: Float[Tensor, " p"], tolerance: float
 ) -> Float[Tensor, " p"]:
-    """Return the energy averaged over neighbours of equal eigenvalue; others keep their bits."""
+    """Return energies averaged over modes of equal eigenvalue."""
     is_new = torch.ones(len(ell), dtype=torch.bool)  # not equal to the one before
     is_new[1:] = ell[:-1] - ell[1:] > tolerance * ell[:1]
     group = is_new.cumsum(0) - 1

@@ -153,7 +153,7 @@ class _ModePanels:
         self._basis = basis.sent
 
     def changes(self, panel: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return f(x_i) − f₀(x_i) of a panel's samples, then what `ModeRemovals` returns."""
+        """Return a panel's changes by training, and by leaving each of its samples out."""
         rows = self._basis.rows[panel]
         blocks = RemovalBlocks(rows, self._residual[panel], self._projected)
         _, v = deletion(self._basis, blocks, self._run)
@@ -179,7 +179,7 @@ class RemovalRecord:
         self._squared_weights = torch.empty(len(lin), dtype=torch.float64)
 
     def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
-        """Yield the removals in chunks of samples, in order, recording each first."""
+        """Yield the removals chunk by chunk, recording each sample's changes on the way."""
         training = self._training
         basis = self._training.basis
         n = len(training.residual)
@@ -195,7 +195,7 @@ class RemovalRecord:
             progress("leave each sample out", block.start + w.shape[1], n)
 
     def keep_modes(self, progress: Progress = silent) -> Float[Tensor, " n"]:
-        """Record all removals, of a basis that `has_modes`; return Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖²."""
+        """Record all removals by blocks of modes; return the squared prediction changes, [n]."""
         training = self._training
         basis = self._training.basis
         n = len(training.residual)
@@ -214,7 +214,7 @@ class RemovalRecord:
         return squared_predictions
 
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
-        """Return the result, after all chunks; `prediction_change` is the caller's."""
+        """Return the leave-one-out result, once all chunks are recorded."""
         lin = self._lin
         training = self._training
         by_training = self._by_training

@@ -146,7 +146,7 @@ class Score:
 
     @property
     def columns(self) -> str:
-        """Sentence on the score's columns in scores.parquet and their units; empty if none."""
+        """A sentence on the score's columns in scores.parquet and their units; "" without any."""
         descriptions = []
         for name, column in columns_of(self.result, joint=True).items():
             if name != "id":
@@ -175,7 +175,7 @@ def scores_with_sections() -> tuple[Score, ...]:
 
 
 def score_steps(sizes: Sizes) -> list[PlanStep]:
-    """Return the plan's steps for all scores, in their order, as each of them counts its cost."""
+    """Return the planned steps of all scores, in their order."""
     steps: list[PlanStep] = []
     for score in scores():
         if score.cost is None:

@@ -36,7 +36,7 @@ STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
-    """Write a file under another name, then move it into place; it is on disk on return."""
+    """Write a file atomically: under a temporary name, synced to disk, then moved into place."""
     # replace: whether a file that is there already is replaced, or kept; a link is replaced, not
     # followed. On failure nothing is left.
     partial_path = path.with_name(f".{path.name}.{secrets.token_hex(16)}.part")
@@ -56,7 +56,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: boo
 
 
 def _move_once(partial_path: Path, path: Path) -> None:
-    """Move a finished file into place unless a file is there already."""
+    """Move a finished file to `path`, unless a file exists there."""
     try:
         os.link(partial_path, path)
     except FileExistsError:
@@ -68,7 +68,7 @@ def _move_once(partial_path: Path, path: Path) -> None:
 
 @contextmanager
 def staging(parent: Path) -> Iterator[Path]:
-    """Create a folder for new files on the disk of `parent`, removed when the block ends.
+    """Create a temporary folder beside the results; it is removed when the block ends.
 
     Args:
         parent: an existing folder.
@@ -98,7 +98,7 @@ def staging(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """Create an empty folder to fill, which becomes `out` once it is whole.
+    """Create a folder to fill, which replaces `out` atomically when the block ends.
 
     Args:
         out: absolute; replaced where it exists.
@@ -125,7 +125,7 @@ def whole_folder(out: Path) -> Iterator[Path]:
 
 
 def list_moved_folders(folder: Path) -> list[Path]:
-    """Return the folders that were moved aside for a new one that is not in place yet."""
+    """Return folders that were moved aside while their replacement is not in place yet."""
     is_pending = (folder / NEW).is_dir() and (folder / OLD).is_dir()
     if not is_pending:
         return []
@@ -133,7 +133,7 @@ def list_moved_folders(folder: Path) -> list[Path]:
 
 
 def remove(folder: Path | None) -> None:
-    """Remove a staging folder, its manifest first: without that no file is put back."""
+    """Remove a staging folder, manifest first, so that `heal` cannot roll it back halfway."""
     if folder is not None and not list_moved_folders(folder):  # else `heal` puts the only copy back
         with suppress(OSError):
             (folder / NEW / MANIFEST).unlink(missing_ok=True)
@@ -162,7 +162,7 @@ def hold_signals() -> Iterator[None]:
 
 
 def lock_if_free(folder: Path) -> int:
-    """Return a descriptor that holds the folder's lock; -1 where it cannot be had at once."""
+    """Return a descriptor that holds the folder's lock; -1 if another process has it."""
     if fcntl is None:
         return -1
     try:
@@ -179,7 +179,7 @@ def lock_if_free(folder: Path) -> int:
 
 @contextmanager
 def hold_lock(folder: Path) -> Iterator[None]:
-    """Wait for the lock of a folder and hold it: it only guards moves, which take milliseconds."""
+    """Hold a folder's lock inside the block, waiting for it: others hold it for milliseconds."""
     descriptor = -1
     if fcntl is not None:
         with suppress(OSError):

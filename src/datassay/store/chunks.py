@@ -38,7 +38,7 @@ class Chunk:
 
 
 def chunks_of(n_by_part: Mapping[str, int], chunk_size: int) -> tuple[Chunk, ...]:
-    """Return the chunks of all parts, in order; each part starts a new chunk."""
+    """Split the samples of each part into chunks of at most chunk_size, numbered throughout."""
     spans = [
         (part_name, start, min(start + chunk_size, n))
         for part_name, n in n_by_part.items()
@@ -50,7 +50,7 @@ def chunks_of(n_by_part: Mapping[str, int], chunk_size: int) -> tuple[Chunk, ...
 def encode_ids(
     ids: Mapping[str, np.ndarray],
 ) -> dict[str, Int[np.ndarray, " n"] | UInt8[np.ndarray, "n width"]]:
-    """Return the ids of all parts in one type that Zarr specifies: int64, or UTF-8 bytes."""
+    """Return ids as int64 [n], or as UTF-8 bytes [n, width], which Zarr can store."""
     if all(np.can_cast(values.dtype, np.int64) for values in ids.values()):
         return {name: values.astype(np.int64) for name, values in ids.items()}
     texts = {name: np.char.encode(values.astype(str), "utf-8") for name, values in ids.items()}
@@ -62,7 +62,7 @@ def encode_ids(
 
 
 def decode_ids(stored: np.ndarray) -> np.ndarray:
-    """Decode what `encode_ids` returned into ids, [n] integers or texts."""
+    """Return ids from what `encode_ids` made of them: [n] integers or texts."""
     if stored.ndim == 1:
         return stored
     return np.char.decode(np.ascontiguousarray(stored).view(f"S{stored.shape[1]}")[:, 0], "utf-8")
@@ -101,7 +101,7 @@ class StoredFeatures:
         return self.take(torch.arange(len(self))[rows])
 
     def take(self, rows: Int[Tensor, " s"]) -> Float[Tensor, "s p"]:
-        """Return rows in any order as a new tensor, reading each chunk of theirs once."""
+        """Return rows in any order as a new tensor; each chunk is read once."""
         values = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
         for chunk in self._chunks:
             start = chunk.start * self._rows_a_sample

@@ -75,7 +75,7 @@ class Survey:
 
     @property
     def sentence(self) -> str:
-        """One line for the user."""
+        """The numbers of complete, missing and damaged chunks, as a sentence."""
         total = len(self.complete) + len(self.missing) + len(self.damaged)
         damages = "".join(f"; {number}: {why}" for number, why in list(self.damaged.items())[:5])
         damages += text_if(len(self.damaged) > 5, "; ...")
@@ -133,7 +133,7 @@ class FeatureStore:
         sizes = {"chunk": layout.chunk, "samples": layout.sizes}
         whole_run = json.loads(json.dumps({"format": FORMAT, **run, **sizes}))  # no tuples there
         manifest = claim(
-            self.location, whole_run, GROUP, _manifest_of, lambda: _group_metadata(whole_run, free)
+            self.location, whole_run, GROUP, _read_group, lambda: _group_metadata(whole_run, free)
         )
         self.free = manifest["free"]
         self._claim_folders()
@@ -148,7 +148,7 @@ class FeatureStore:
         self._digests = self._open(DIGESTS, shape, np.dtype(np.uint8), rows_per_chunk=1)
 
     def put(self, number: int, values: Mapping[str, np.ndarray]) -> None:
-        """Write a chunk's arrays, its digests last; writing them again changes nothing."""
+        """Write a chunk's arrays, then their digests, which mark it complete."""
         chunk = self.chunks[number]
         digests = np.stack([self._digest(number, name, values[name]) for name in self._names])
         try:
@@ -164,7 +164,7 @@ class FeatureStore:
         self._known_digests[number] = digests
 
     def get(self, number: int, name: str) -> np.ndarray:
-        """Return one array's part of a chunk; raise DamagedChunk if it is missing or changed."""
+        """Return one array of a chunk; raise DamagedChunk if it is missing or was changed."""
         digests = self._read_digests(number)
         if digests is None:
             raise DamagedChunk(number, "missing", self.location)
@@ -182,7 +182,7 @@ class FeatureStore:
         return tuple(n for n in range(len(self.chunks)) if self._read_digests(n) is None)
 
     def survey(self) -> Survey:
-        """Check every byte of every chunk; return which are complete, missing or damaged."""
+        """Verify the digest of every chunk; return which are complete, missing or damaged."""
         complete = []
         missing = []
         damaged = {}
@@ -208,7 +208,7 @@ class FeatureStore:
         return set(survey.complete)
 
     def _read_digests(self, number: int) -> UInt8[np.ndarray, "arrays 32"] | None:
-        """Return the chunk's digests, read once; None where it was never finished."""
+        """Return a chunk's stored digests, cached; None if the chunk was never completed."""
         if number not in self._known_digests:
             try:
                 digests = np.asarray(self._digests[number])
@@ -220,7 +220,7 @@ class FeatureStore:
         return self._known_digests[number]
 
     def _digest(self, number: int, name: str, values: np.ndarray) -> UInt8[np.ndarray, " 32"]:
-        """Return the SHA-256 of an array's part of a chunk, which only this place can have."""
+        """Return the SHA-256 of an array of a chunk, bound to the run, chunk and array name."""
         head = f"{self._key} {number} {name} {values.dtype} {values.shape} "
         sha = hashlib.sha256(head.encode())
         sha.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
@@ -229,7 +229,7 @@ class FeatureStore:
     def _open(
         self, name: str, shape: tuple[int, ...], dtype: np.dtype, rows_per_chunk: int | None = None
     ) -> zarr.Array:
-        """Open an array; write its metadata again where they are missing or damaged."""
+        """Open a Zarr array; rewrite its metadata where they are missing or damaged."""
         if rows_per_chunk is None:
             rows_per_chunk = min(self.layout.chunk, shape[0])
         settings = {
@@ -265,7 +265,7 @@ class FeatureStore:
             return zarr.open_array(self.location, path=name, mode="r+")
 
     def _claim_folders(self) -> None:
-        """Check that a store on this machine holds plain files only, and note that it is used."""
+        """Raise if a local store holds links or devices; then lock it as in use by this process."""
         if is_local(self.location):
             path = Path(self.location)
             names = [f"{split}_{name}" for split in self.layout.sizes for name in self._names]
@@ -273,16 +273,16 @@ class FeatureStore:
             for folder in folders:
                 with reading(self.location):
                     check_plain(folder)
-            hold(self, path, _unfinished_files(path, folders))
+            hold(self, path, _list_unfinished(path, folders))
 
 
 def features_manifest(location: str | Path) -> dict[str, Any] | None:
     """Read the manifest of a store ("run", "free", "versions"); None where there is none yet."""
-    return read_manifest(location, GROUP, _manifest_of)
+    return read_manifest(location, GROUP, _read_group)
 
 
-def _manifest_of(group: Any) -> dict[str, Any]:
-    """Return our manifest from the metadata of a Zarr group; raise ValueError for another's."""
+def _read_group(group: Any) -> dict[str, Any]:
+    """Return our manifest from a Zarr group's metadata; raise ValueError if it is not ours."""
     if (group["zarr_format"], group["node_type"]) != (3, "group"):
         raise ValueError
     return unseal(group["attributes"][ATTRIBUTE])
@@ -296,8 +296,8 @@ def _group_metadata(run: Mapping[str, object], extras: Mapping[str, object]) -> 
     return template[GROUP].to_bytes()
 
 
-def _unfinished_files(location: Path, folders: list[Path]) -> Iterator[Path]:
-    """Yield files that we or Zarr were writing, in a store and in the folders of its arrays."""
+def _list_unfinished(location: Path, folders: list[Path]) -> Iterator[Path]:
+    """Yield temporary files that we or Zarr left in a store or its arrays' folders."""
     for path in location.iterdir():
         if UNFINISHED.fullmatch(path.name) and path.is_file():
             yield path

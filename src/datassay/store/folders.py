@@ -29,7 +29,8 @@ from datassay.store.digests import file_digest
 
 
 def read_digests(folder: Path, key: str = "files") -> dict[str, str]:
-    """Return file name → SHA-256 of our files in a folder: all "files", or the "latest" run's."""
+    """Return {file name: SHA-256} of files that we wrote there; {} without a manifest."""
+    # key: "files" for all of them, "latest" for those of the last run.
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[key]
         return {str(name): str(digest) for name, digest in files.items()}
@@ -38,7 +39,7 @@ def read_digests(folder: Path, key: str = "files") -> dict[str, str]:
 
 
 def write_manifest(folder: Path, earlier: Mapping[str, str]) -> dict[str, str]:
-    """Write the manifest of a folder of finished files and the `earlier` ones that stay.
+    """Write the manifest of the finished files in a folder and of `earlier` ones that stay.
 
     Returns:
         Name → SHA-256 of the finished files.
@@ -52,14 +53,14 @@ def write_manifest(folder: Path, earlier: Mapping[str, str]) -> dict[str, str]:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes; "" where it is a link or no regular file."""
+    """Return a file's SHA-256; "" for a link or anything that is no regular file."""
     if path.is_symlink() or not path.is_file():
         return ""
     return file_digest(path)
 
 
 def list_foreign(folder: Path, names: Iterable[str]) -> list[str]:
-    """Return the names of files there that we did not write, or that were changed since."""
+    """Return which of these files exist there and are not as we wrote them."""
     digests = read_digests(folder)
     existing = [name for name in names if os.path.lexists(folder / name)]
     foreign = [name for name in existing if sha256(folder / name) != digests.get(name)]
@@ -69,7 +70,7 @@ def list_foreign(folder: Path, names: Iterable[str]) -> list[str]:
 
 
 def place(folder: Path, out: Path, overwrite: bool, job: Iterable[str] = ()) -> None:
-    """Move the new files of a staging folder to `out`, and stale ones away, all of them or none."""
+    """Move new files from a staging folder to `out`, and stale ones away, all or none."""
     # folder: of `staging`: in `out`, or beside it where `out` does not exist. overwrite: whether
     # files that we did not write may be replaced. job: see `write_pages`. What stands there is
     # compared under the lock: another process may have written since.
@@ -100,12 +101,12 @@ def place(folder: Path, out: Path, overwrite: bool, job: Iterable[str] = ()) -> 
                     os.replace(out / name, folder / OLD / name)
                 os.replace(new_folder / name, out / name)
         except BaseException:
-            _put_back(folder, out)
+            _roll_back(folder, out)
             raise
 
 
 def refuse_foreign(out: Path, names: list[str]) -> None:
-    """Refuse to replace files of these names that we did not write, or that changed since."""
+    """Raise if files of these names exist that we did not write, or that were changed since."""
     if foreign := list_foreign(out, names):
         raise SettingError(
             f"out must not replace files that datassay did not write, or that were changed since; "
@@ -114,7 +115,7 @@ def refuse_foreign(out: Path, names: list[str]) -> None:
 
 
 def heal(parent: Path) -> None:
-    """Undo what a killed process left half done in a folder, and remove its leftovers."""
+    """Roll back updates that killed processes left half done in `parent`; remove leftovers."""
     # What is not surely ours, or belongs to a process that lives, stays.
     if not any(parent.glob(f"{PREFIX}*")):
         return
@@ -125,13 +126,13 @@ def heal(parent: Path) -> None:
                 continue
             try:
                 if _is_ours(folder):
-                    _put_back(folder, parent)
+                    _roll_back(folder, parent)
                     remove(folder)
             finally:
                 os.close(lock)
 
 
-def _put_back(folder: Path, out: Path) -> None:
+def _roll_back(folder: Path, out: Path) -> None:
     """Roll back a partial update, unless the new manifest or folder is already in its place."""
     new_folder = folder / NEW
     is_partial = (new_folder / MANIFEST).is_file()
@@ -155,7 +156,7 @@ def _put_back(folder: Path, out: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether this user made a staging folder: it holds nothing but NEW and OLD."""
+    """Return whether this user made a staging folder, which holds only NEW and OLD."""
     names = {path.name for path in folder.iterdir()}
     is_owner = not hasattr(os, "geteuid") or folder.stat().st_uid == os.geteuid()
     return is_owner and names <= {NEW, OLD}

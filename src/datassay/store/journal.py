@@ -25,7 +25,7 @@ def state(path: Path) -> tuple[int, ...]:
 
 
 def add(path: Path, value: object) -> None:
-    """Add a line to the journal of a file; on disk on return, or on failure not at all."""
+    """Append a value to a file's journal, synced to disk; on failure nothing is written."""
     with journal_of(path).open("ab+", buffering=0) as file:
         end = _truncate_incomplete(file)
         digest = file_digest(path)
@@ -46,7 +46,7 @@ def add(path: Path, value: object) -> None:
 
 
 def read_journal(path: Path) -> tuple[list[Any], bool]:
-    """Return the journal's values, and whether it was begun beside the file as it is now."""
+    """Return the journal's values, and whether it belongs to the file as it is now."""
     # Read before the file: one that is completed meanwhile holds all that was in its journal.
     try:
         *lines, _incomplete = journal_of(path).read_bytes().split(b"\n")
@@ -57,7 +57,7 @@ def read_journal(path: Path) -> tuple[list[Any], bool]:
 
 
 def _truncate_incomplete(file: Any) -> int:
-    """Truncate an incomplete last line; return the length of the journal."""
+    """Remove an incomplete last line; return the journal's length in bytes."""
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - 1))
     if end and file.read(1) != b"\n":
@@ -68,7 +68,7 @@ def _truncate_incomplete(file: Any) -> int:
 
 
 def _is_begun_with(file: Any, digest: str) -> bool:
-    """Return whether the first line of a journal is this digest."""
+    """Return whether a journal's first line is this digest of its file."""
     line = json.dumps(digest).encode() + b"\n"
     file.seek(0)
     return file.read(len(line)) == line

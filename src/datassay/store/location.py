@@ -23,7 +23,7 @@ FAILURES = (Exception,)
 
 
 def normal(location: str | Path) -> str:
-    """Return a location as text, a local one as a plain path; refuse what names no folder."""
+    """Return a location as normalised text; raise where it names no folder."""
     text = str(location).removeprefix("file://")
     path = text.rpartition("://")[2]
     if not path.strip("/").strip() or "\0" in text:
@@ -46,15 +46,15 @@ def redact(location: str | Path) -> str:
 
 
 def shown_error(error: BaseException, location: str | Path) -> str:
-    """Return what a file system's error says, in one line and without credentials."""
+    """Return a file system error in one line, without credentials."""
     text = str(error).replace(str(location), redact(location))
-    for secret in sorted(_secrets(str(location)), key=len, reverse=True):
+    for secret in sorted(_list_secrets(str(location)), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return redact(" ".join(text.split())) or type(error).__name__
 
 
-def _secrets(location: str) -> set[str]:
-    """Return the words of a URL that may be credentials: user, password, values of its query."""
+def _list_secrets(location: str) -> set[str]:
+    """Return words of a URL that may be credentials: user, password, query values."""
     if "://" not in location:
         return set()
     address, *queries = re.split("[?#]", location.partition("://")[2], maxsplit=1)
@@ -67,7 +67,7 @@ def _secrets(location: str) -> set[str]:
 
 
 def inside(location: str | Path, name: str) -> str:
-    """Return the path of a folder in a location; refuse a link to elsewhere."""
+    """Return the path of a folder inside a location; raise if it is a link to elsewhere."""
     path = f"{normal(location)}/{name}"
     if is_local(location) and os.path.islink(path):
         raise SettingError(
@@ -83,7 +83,7 @@ def is_local(location: str | Path) -> bool:
 
 
 def check_place(location: str | Path) -> None:
-    """Refuse, before any work is done, what cannot hold the folders of a run."""
+    """Raise, before any work, if a location cannot hold the folders of a run."""
     if not is_local(location):
         return
     path = Path(normal(location))
@@ -105,14 +105,14 @@ def check_place(location: str | Path) -> None:
 
 
 def failures(location: str | Path) -> tuple[type[Exception], ...]:
-    """Return which exceptions reading and writing there may raise: for a URL, any."""
+    """Return the exceptions that reading and writing there may raise; of a URL, any."""
     if is_local(location):
         return (OSError,)
     return FAILURES
 
 
 def file_system(location: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:
-    """Return a location's file system, its cached listings dropped, and the path in it."""
+    """Return a location's file system, its cache cleared, and the path within it."""
     try:
         files, root = fsspec.core.url_to_fs(normal(location))
     except SettingError:

@@ -42,7 +42,7 @@ def seal(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def unseal(stored: Any) -> dict[str, Any]:
-    """Return the values of a stored manifest; raise ValueError where their digest differs."""
+    """Return the values of a stored manifest; raise ValueError if their digest differs."""
     values = dict(stored)
     if values.pop("digest") != digest_of_values(values) or not isinstance(values["run"], dict):
         raise ValueError
@@ -56,7 +56,7 @@ def claim(
     unpack: Callable[[Any], dict[str, Any]],
     content: Callable[[], bytes],
 ) -> dict[str, Any]:
-    """Return the manifest of a store, created where there is none; refuse that of another run."""
+    """Return a store's manifest, created if there is none; raise if it is of another run."""
     # file: name of the manifest in the store. unpack: its JSON → the manifest, as `unseal` does.
     # content: bytes of a new manifest. Of several processes that write it at once the first counts;
     # of a URL, the last.
@@ -75,7 +75,7 @@ def claim(
 
 
 def _check_run(location: str | Path, stored: dict[str, Any], current: dict[str, Any]) -> None:
-    """Raise if two runs differ: ModelError if only in the model's code, else SettingError."""
+    """Raise if two runs differ: ModelError if only the model's code does, else SettingError."""
     differing = differences(stored, current)
     if stored.get(CODE) != current.get(CODE):
         changed_code = differences(stored.get(CODE) or {}, current.get(CODE) or {})
@@ -94,7 +94,7 @@ def _check_run(location: str | Path, stored: dict[str, Any], current: dict[str, 
 
 
 def write_new(location: str | Path, file: str, content: bytes, *, replace: bool = False) -> None:
-    """Write a file of a store; an earlier one is replaced if `replace`, and always at a URL."""
+    """Write a file of a store; an existing one is replaced only if `replace`, or at a URL."""
     if is_local(location):
         path = Path(normal(location), file)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def write_new(location: str | Path, file: str, content: bytes, *, replace: bool 
 def read_manifest(
     location: str | Path, file: str, unpack: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return the manifest of a store, or None where none exists yet; refuse anything else."""
+    """Return a store's manifest; None where no store exists; raise where it is not ours."""
     files, root = file_system(location)
     try:
         with reading(location):
@@ -131,7 +131,7 @@ def read_manifest(
 def _check_empty(
     location: str | Path, files: fsspec.AbstractFileSystem, root: str, file: str
 ) -> None:
-    """Refuse a store without a manifest that is a file, or holds files that are not ours."""
+    """Raise if a location without manifest is a file, or holds files that are not ours."""
     with reading(location):
         if files.isfile(root):
             raise SettingError(f"store must be a folder; {redact(root)} is a file. Name another.")
@@ -149,7 +149,7 @@ def _check_empty(
 
 @contextmanager
 def reading(location: str | Path) -> Iterator[None]:
-    """Turn a failure to read a store into one DataError; let pass that a file does not exist."""
+    """Turn failures to read a store into DataError; a missing file passes unchanged."""
     try:
         yield
     except (DatassayError, FileNotFoundError, NotADirectoryError):
@@ -162,7 +162,7 @@ def reading(location: str | Path) -> Iterator[None]:
 
 @contextmanager
 def writing(location: str | Path) -> Iterator[None]:
-    """Turn a failure to write to a store into one DataError that names the remedy."""
+    """Turn failures to write to a store into DataError with the remedy."""
     try:
         yield
     except failures(location) as error:
@@ -174,7 +174,7 @@ def writing(location: str | Path) -> Iterator[None]:
 
 
 def differences(stored: Mapping[str, object], current: Mapping[str, object]) -> list[str]:
-    """Return the entries in which two manifests differ, with both values where these are short."""
+    """Return the names of entries that differ between two manifests, with short values."""
     texts = []
     for name in sorted({*stored, *current}):
         if stored.get(name) != current.get(name):

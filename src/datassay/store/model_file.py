@@ -23,7 +23,7 @@ FAILURES = (OSError, SafetensorError, LookupError, TypeError, ValueError, Attrib
 def write_model(
     path: str | Path, file_format: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
 ) -> None:
-    """Write a model's file as a whole or not at all; the same model gives the same bytes."""
+    """Write arrays and facts to a model file, atomically and reproducibly."""
     # file_format: "datassay KIND". One key in the head: safetensors writes several in random order.
     contiguous = {name: np.asarray(values, order="C") for name, values in arrays.items()}
     content = save(contiguous, {file_format: json.dumps(facts, allow_nan=False)})
@@ -35,7 +35,7 @@ def write_model(
 
 
 def read_model(path: str | Path) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
-    """Return the format of a model's file, its arrays and its facts; see `readable` for errors."""
+    """Return the format, arrays and facts of a model file; see `readable` for errors."""
     with safe_open(path, framework="numpy") as file:
         metadata = file.metadata() or {}
         file_format = next((name for name in metadata if name.startswith("datassay ")), None)
@@ -47,8 +47,8 @@ def read_model(path: str | Path) -> tuple[str, dict[str, np.ndarray], dict[str, 
 
 @contextmanager
 def readable(path: str | Path, commands: str) -> Iterator[None]:
-    """Turn any error of a file that is no model, or contradicts itself, into one ModelError."""
-    # commands: those that write such files, in words.
+    """Turn any error of reading a model file into ModelError."""
+    # commands: which write such files, for the message.
     try:
         yield
     except ModelError:

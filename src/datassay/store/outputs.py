@@ -77,6 +77,7 @@ def write_pages(
 
 
 def _describe_refusal(out: Path, error: OSError) -> str:
+    """Return a message that the results could not be written to `out`."""
     return (
         f"out must be a folder with room for the results; writing to {out} failed: "
         f"{error.strerror or error}. Free space or choose another folder."
@@ -84,7 +85,7 @@ def _describe_refusal(out: Path, error: OSError) -> str:
 
 
 def write_part(content: Part, path: Path) -> None:
-    """Write a table as Parquet, a text, or what a callable writes to a path."""
+    """Write a file's content: a table as Parquet, a text, or by a callable that takes the path."""
     import pyarrow.parquet as pq
 
     if isinstance(content, str):
@@ -98,7 +99,7 @@ def write_part(content: Part, path: Path) -> None:
 
 
 def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) -> None:
-    """Refuse, before any work is done, a folder that the results could not go to."""
+    """Raise, before any work, if results cannot be written to `out`."""
     # What a killed run left half done there is undone first.
     check_name(out)
     nearest = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
@@ -132,28 +133,28 @@ def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) 
 
 
 def check_same_data(out: Path, data: str) -> None:
-    """Refuse to replace the page of other data, by what its summary says of them."""
-    # data: the path or the name of a built-in set, as typed.
+    """Raise if `out` holds the results of other data than `data`."""
+    # data: a path or the name of a built-in set, compared with the earlier run's summary.
     if SUMMARY not in read_digests(out):
         return
     try:
         summary = json.loads((out / SUMMARY).read_text(encoding="utf-8"))
-        earlier = summary["facts"]["Data"].partition(":")[0]
+        earlier_data = summary["facts"]["Data"].partition(":")[0]
         if summary.get("origin"):
-            earlier = summary["origin"]["inputs"]["data"]
+            earlier_data = summary["origin"]["inputs"]["data"]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return  # it was changed since, which is refused elsewhere
     path = Path(os.path.abspath(os.path.expanduser(data)))
     names = {data, path.name, path.stem, str(path), os.path.realpath(path)}
-    if earlier not in names and not _is_moved(Path(earlier), path):
+    if earlier_data not in names and not _is_moved(Path(earlier_data), path):
         raise SettingError(
-            f"out must not replace the page of other data; {out} is about {earlier}. Choose "
+            f"out must not replace the page of other data; {out} is about {earlier_data}. Choose "
             "another folder, or give --overwrite."
         )
 
 
 def _is_moved(earlier: Path, path: Path) -> bool:
-    """Return whether a file or folder of the same name took the other's place, or is its copy."""
+    """Return whether the data of an earlier run were moved to `path`, or copied there."""
     if earlier.name != path.name:
         return False
     if earlier.is_file() and path.is_file():
@@ -162,7 +163,7 @@ def _is_moved(earlier: Path, path: Path) -> bool:
 
 
 def check_name(out: Path) -> None:
-    """Refuse a path that names no folder that could be made: ~, a null byte, a name too long."""
+    """Raise if a path cannot be a folder's name: ~, a null byte, or too long."""
     if str(out).startswith("~"):
         raise SettingError(
             f"out must be a path; ~ is for the shell to replace; got {out}. Write the folder in "
@@ -182,12 +183,9 @@ def check_name(out: Path) -> None:
 
 
 def check_outputs(
-    out: Path,
-    names: Iterable[str],
-    inputs: Iterable[object],
-    folders: Iterable[str | Path] = (),
+    out: Path, names: Iterable[str], inputs: Iterable[object], folders: Iterable[str | Path] = ()
 ) -> None:
-    """Refuse results that would replace, or lie among, what is read."""
+    """Raise if results would replace an input, or lie inside a folder that is read."""
     # inputs: texts and paths that may name files; others are left alone. folders: data and earlier
     # results; where one is a folder, its files are read, and those of its folders may be.
     results = [out / name for name in names]
@@ -207,7 +205,7 @@ def check_outputs(
 
 
 def _is_same_file(path: str | Path, other_path: Path) -> bool:
-    """Return whether two paths lead to one file, also through links of both kinds."""
+    """Return whether two paths lead to one file, through hard or symbolic links, too."""
     try:
         has_one_path = os.path.realpath(path) == os.path.realpath(other_path)
         return has_one_path or os.path.samefile(path, other_path)

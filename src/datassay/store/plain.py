@@ -21,7 +21,7 @@ PATIENCE = 30.0
 
 @contextmanager
 def open_plain(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
-    """Open a plain file for reading.
+    """Open a regular file for reading; raise for links, devices, or files too large.
 
     Args:
         path: of the file.
@@ -55,7 +55,7 @@ def open_plain(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
 
 
 def check_plain(folder: Path) -> None:
-    """Refuse a folder that holds anything but folders and plain files, at any depth."""
+    """Raise if a folder holds anything but folders and regular files, at any depth."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise DataError(_describe_refusal(folder))
     unvisited = []
@@ -71,6 +71,7 @@ def check_plain(folder: Path) -> None:
 
 
 def _describe_refusal(path: Path) -> str:
+    """Return a message that a path is a link, folder or device, not a regular file."""
     if path.is_symlink():
         kind = "a link"
     elif path.is_dir():
@@ -84,7 +85,7 @@ def _describe_refusal(path: Path) -> str:
 
 
 def hold(owner: object, folder: Path, unfinished: Iterable[Path]) -> None:
-    """Note that this process uses a store; remove what killed ones left if no other uses it."""
+    """Lock a store as in use while `owner` lives; remove `unfinished` files of killed runs."""
     # The note is a shared lock on the folder, which the system drops with the process: it keeps no
     # other process from reading or writing, and none that was killed is waited for. It lasts as
     # long as `owner` lives; `unfinished` is looked for once no other process uses the store.

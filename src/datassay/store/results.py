@@ -76,7 +76,7 @@ class ResultStore:
         return self._pieces[name]
 
     def put(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Store a piece; it is on disk when this returns."""
+        """Store a piece's arrays; they are on disk when this returns."""
         self._pieces[name] = dict(arrays)
         if self._folder is None:
             return
@@ -86,7 +86,7 @@ class ResultStore:
     def get_or_compute(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """Return the piece of this name, computed and stored if it is missing."""
+        """Return the arrays of a piece, computed and stored first if they are missing."""
         if name not in self:
             self.put(name, compute())
         return self.get(name)
@@ -96,12 +96,12 @@ class ResultStore:
         np.savez(file, **self._pieces[name])  # pyrefly: ignore[bad-argument-type] (no array is named allow_pickle)
         with zipfile.ZipFile(file, "a") as archive:
             archive.comment = b" " * COMMENT  # its length is part of what the digest covers
-        comment = self._comment(name, file)
+        comment = self._digest_comment(name, file)
         file.seek(-COMMENT, os.SEEK_END)
         file.write(comment)
 
-    def _comment(self, name: str, file: BinaryIO) -> bytes:
-        """Return the comment with which this file should end: its digest."""
+    def _digest_comment(self, name: str, file: BinaryIO) -> bytes:
+        """Return the zip comment that a piece's file should end with: MARK and its SHA-256."""
         n_left = file.seek(0, os.SEEK_END) - COMMENT
         file.seek(0)
         sha = hashlib.sha256(f"{self._key} {name} ".encode())
@@ -111,12 +111,12 @@ class ResultStore:
         return MARK + sha.hexdigest().encode()
 
     def _read(self, name: str) -> dict[str, np.ndarray] | None:
-        """Return the arrays of a piece on disk; None, logged, where it is damaged, or missing."""
+        """Return a piece's arrays from disk; None if missing, or damaged (logged)."""
         assert self._folder is not None
         path = self._folder / f"{name}.npz"
         try:
             with open_plain(path) as file:
-                if self._comment(name, file) == file.read():
+                if self._digest_comment(name, file) == file.read():
                     file.seek(0)
                     with np.load(file, allow_pickle=False) as arrays:
                         return {array_name: arrays[array_name] for array_name in arrays.files}

@@ -44,7 +44,7 @@ def batches(
     seed: int,
     dtype: torch.dtype,
 ) -> Iterator[Batch]:
-    """Yield the batch of each update of S networks; network s draws from subsets[s]."""
+    """Yield a batch per update for S networks; network s draws from subsets[s]."""
     # Batches lie where x does; their order is drawn in main memory, alike for every device.
     # Cost: S · batch inputs gathered an update; full batches are gathered once, or never when the
     # subsets hold most samples (then S n instead of S kept samples pass through the networks).
@@ -102,7 +102,7 @@ def multiply_weights(
     subsets: Int[Tensor, "S kept"],
     sample_weight: Tensor | Callable[[Tensor], Tensor],
 ) -> Iterator[Batch]:
-    """Yield the batches with their weights multiplied by `train_networks`'s sample_weight."""
+    """Yield the batches with weights times `sample_weight` (array or function of positions)."""
     if not callable(sample_weight):
         weight = _scale_to_mean_one(sample_weight, subsets)
         for batch in batches:
@@ -126,7 +126,7 @@ def _are_valid_weights(weight: Tensor) -> bool:
 
 
 def _scale_to_mean_one(weight: Tensor, subsets: Int[Tensor, "S kept"]) -> Float[Tensor, "S n"]:
-    """Return weights scaled to mean 1 over each network's samples."""
+    """Return weights scaled to mean 1 over each network's subset, [S, n]."""
     if weight.ndim not in {1, 2} or (weight.ndim == 2 and len(weight) != len(subsets)):
         raise SettingError(
             f"sample_weight must be [n] or [networks, n], {len(subsets)} networks; got shape "
@@ -150,7 +150,7 @@ def _rows(t: Tensor, positions: Int[Tensor, "S size"]) -> Tensor:
 
 
 def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: torch.dtype) -> Batch:
-    """Return the batch of all samples of every network: its own, or all n under weights."""
+    """Return one batch of each network's whole subset, or of all n samples with weights."""
     n_networks, subset_size = subsets.shape
     subsets = subsets.to(x.device)
     options = {"dtype": dtype, "device": x.device}
@@ -166,7 +166,7 @@ def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: tor
 def _shuffle(
     x: Tensor, subsets: Int[Tensor, "S kept"], steps: int, size: int, seeds: Sequence[int]
 ) -> Iterator[Int[Tensor, "S size"]]:
-    """Yield the [S, size] positions of each update; every network reshuffles each epoch."""
+    """Yield positions of each update's samples; each network reshuffles every epoch."""
     subset_size = subsets.shape[1]
     streams = [torch.Generator().manual_seed(seed) for seed in seeds]
     order = subsets

@@ -47,7 +47,7 @@ def fit_convex(
     start: Float[Tensor, "B p"] | None = None,
     max_steps: int | None = None,
 ) -> ConvexFit:
-    """Fit B models to the same samples under B weightings of them.
+    """Fit B ridge-penalised models to the same samples under B weightings of them.
 
     Args:
         features: J; the model's outputs are J θ.
@@ -80,7 +80,7 @@ def fit_convex(
     else:
         theta = start.clone()
     problem = _Problem(features, targets, loss_named(loss), ridge, weight)
-    minimise = _newton if p <= LARGEST_NEWTON else _lbfgs
+    minimise = _minimise_by_newton if p <= LARGEST_NEWTON else _minimise_by_lbfgs
     theta = minimise(problem, theta, max_steps)
     return ConvexFit(theta, problem.gradient(theta, features.outputs(theta)).norm(dim=1))
 
@@ -150,7 +150,7 @@ class _Problem:
         return self.features.pullback(self.weight[..., None] * slope) + self.ridge * theta
 
     def select(self, keep: Tensor) -> "_Problem":
-        """Return the problem of some of the models."""
+        """Return the problem restricted to some of the B models."""
         if self.targets.ndim == 2:
             targets = self.targets
         else:
@@ -158,10 +158,10 @@ class _Problem:
         return _Problem(self.features, targets, self.loss, self.ridge, self.weight[keep])
 
 
-def _newton(
+def _minimise_by_newton(
     problem: _Problem, theta: Float[Tensor, "B p"], max_steps: int | None
 ) -> Float[Tensor, "B p"]:
-    """Return minima by Newton's method with step halving; models that converged leave the batch."""
+    """Return minima by Newton's method with step halving; converged models leave the batch."""
     active_idx = torch.arange(len(theta))
     for _ in range(max_steps or MAX_NEWTON_STEPS):
         active_problem = problem.select(active_idx)
@@ -176,7 +176,7 @@ def _newton(
         weights = weights[is_active]
         outputs = outputs[is_active]
         gradient = gradient[is_active]
-        new_weights, cannot_improve = _newton_step(active_problem, weights, outputs, gradient)
+        new_weights, cannot_improve = _take_newton_step(active_problem, weights, outputs, gradient)
         theta[active_idx] = new_weights
         active_idx = active_idx[~cannot_improve]
         if not len(active_idx):
@@ -184,13 +184,13 @@ def _newton(
     return theta
 
 
-def _newton_step(
+def _take_newton_step(
     problem: _Problem,
     theta: Float[Tensor, "B p"],
     outputs: Float[Tensor, "B n k"],
     gradient: Float[Tensor, "B p"],
 ) -> tuple[Float[Tensor, "B p"], Tensor]:
-    """Return weights after one step, and [B], whether a model's loss falls no more: rounding."""
+    """Return weights after a step, [B, p], and which models' loss falls no more, [B]."""
     inner = problem.weight[..., None, None] * problem.loss.hessian(outputs)
     hessian = problem.features.curvature(inner)
     hessian.diagonal(dim1=-2, dim2=-1).add_(problem.ridge)
@@ -214,7 +214,7 @@ def _search_line(
     step: Float[Tensor, "B p"],
     slope: Float[Tensor, " B"],
 ) -> tuple[Float[Tensor, "B p"], Tensor]:
-    """Return weights after the step, halved until the loss falls, and [B], whether it never did."""
+    """Return weights after a backtracking step, and which models' loss never fell, [B]."""
     # `slope`: ∇L · step, the loss's change for a small step. Models whose loss does not fall stay.
     value = problem.value(theta, outputs)
     size = torch.ones_like(value)
@@ -230,10 +230,10 @@ def _search_line(
     return torch.where(is_worse[:, None], theta, candidate), is_worse
 
 
-def _lbfgs(
+def _minimise_by_lbfgs(
     problem: _Problem, theta: Float[Tensor, "B p"], max_steps: int | None
 ) -> Float[Tensor, "B p"]:
-    """Return the minima, [B, p], of one model after the other by L-BFGS."""
+    """Return the minima by L-BFGS, one model after the other."""
     from scipy.optimize import minimize
 
     # gtol bounds the largest entry of the gradient, so its norm by √p times as much.

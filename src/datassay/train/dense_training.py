@@ -43,10 +43,10 @@ class DenseStack:
 def dense_stack(
     models: Sequence[nn.Module], x: Num[Tensor, "n ..."], *, is_shared: bool = True
 ) -> DenseStack | None:
-    """Return the stack of dense layers, ReLU and tanh that networks consist of; None for others."""
+    """Return the networks' layers if they are plain dense stacks (ReLU, tanh); else None."""
     # is_shared: whether all networks must share the fixed layers on the inputs; otherwise the
     # first network's are returned, and the caller applies each network's own.
-    leaves = list(_leaf_modules("", models[0]))
+    leaves = list(_list_leaf_modules("", models[0]))
     is_scaled = type(leaves[-1][1]) is Affine
     scale_prefix = leaves.pop()[0] if is_scaled else None
     modules = [m for _, m in leaves]
@@ -102,10 +102,10 @@ class DenseGradients:
 
     @torch.no_grad()
     def __call__(self, weights: dict[str, Tensor], batch: Batch) -> Float[Tensor, "S samples k"]:
-        """Write a batch's gradients; return the outputs. Calls have the same tensors and shapes."""
+        """Write the weights' gradients for a batch; return the outputs. Buffers are reused."""
         if not self.h:
             self._allocate(weights, batch)
-        self._forward(batch)
+        self._compute_outputs(batch)
         end = len(self.w) - 1
         y = batch.y.mT.contiguous()  # read once per network: strided, it costs three times as much
         outputs = self.h[end]  # [S, k, samples]
@@ -119,18 +119,18 @@ class DenseGradients:
         for i in range(end, -1, -1):
             if i < end:
                 torch.bmm(self.w[i + 1].mT, self.d[i + 1], out=self.d[i])
-                _activation_backward(self.stack.activations[i], self.h[i], self.d[i])
+                _backpropagate_activation(self.stack.activations[i], self.h[i], self.d[i])
             bias = self.b[i]
             if bias is not None:
                 torch.sum(self.d[i], 2, out=bias.grad)
             if i:
                 torch.bmm(self.d[i], self.h[i - 1].mT, out=self.w[i].grad)
         if self.offset is None:
-            self._first_gradient(batch)
+            self._write_first_gradient(batch)
         return outputs.mT
 
     def _allocate(self, weights: dict[str, Tensor], batch: Batch) -> None:
-        """Allocate the buffers and the weights' gradients, by the first batch's shape."""
+        """Allocate buffers and gradients, shaped for the first batch and all that follow."""
         self.w = [weights[f"{prefix}weight"] for prefix in self.stack.layers]
         self.b = [weights.get(f"{prefix}bias") for prefix in self.stack.layers]
         for w in weights.values():
@@ -142,8 +142,8 @@ class DenseGradients:
             assert self.w[0].grad is not None
             self.d[0] = self.w[0].grad  # C's gradient is that of the preactivations
 
-    def _forward(self, batch: Batch) -> None:
-        """Compute each layer's outputs of a batch, into `h`."""
+    def _compute_outputs(self, batch: Batch) -> None:
+        """Compute each layer's outputs for a batch, in place in `h`."""
         for i, (w, b, h) in enumerate(zip(self.w, self.b, self.h, strict=True)):
             if b is None:
                 bias = w.new_zeros(1)
@@ -164,8 +164,8 @@ class DenseGradients:
             elif self.stack.activations[i] == "tanh":
                 h.tanh_()
 
-    def _first_gradient(self, batch: Batch) -> None:
-        """Write the gradient of the first layer's weight, from the batch's inputs."""
+    def _write_first_gradient(self, batch: Batch) -> None:
+        """Write the gradient of the first layer's weights, [S, units, inputs]."""
         grad = self.w[0].grad
         assert grad is not None
         if batch.is_shared:
@@ -174,7 +174,7 @@ class DenseGradients:
             torch.bmm(self.d[0], batch.x, out=grad)
 
 
-def _activation_backward(kind: str, h: Tensor, d: Tensor) -> None:
+def _backpropagate_activation(kind: str, h: Tensor, d: Tensor) -> None:
     """Turn derivatives d by an activation's outputs h into those by its inputs, in place."""
     if kind == "relu":
         torch.ops.aten.threshold_backward.grad_input(d, h, 0, grad_input=d)
@@ -182,13 +182,13 @@ def _activation_backward(kind: str, h: Tensor, d: Tensor) -> None:
         torch.ops.aten.tanh_backward.grad_input(d, h, grad_input=d)
 
 
-def _leaf_modules(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield (parameters' prefix, module) of what nested nn.Sequentials consist of, in order."""
+def _list_leaf_modules(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield (parameter prefix, module) of the leaves of nested nn.Sequentials, in order."""
     if type(module) is not nn.Sequential:
         yield prefix, module
         return
     for child, m in module._modules.items():  # named_children skips a ReLU that is used twice
-        yield from _leaf_modules(f"{prefix}{child}.", m)
+        yield from _list_leaf_modules(f"{prefix}{child}.", m)
 
 
 def _has_hooks(m: nn.Module) -> bool:
@@ -224,7 +224,7 @@ class FunctionSpace:
     x: Float[Tensor, "n inputs"]
 
     def coordinates(self) -> dict[str, Tensor]:
-        """Return the weights to descend on: C = 0, [S, units, n], in place of the first layer's."""
+        """Return the starting weights, the first layer's replaced by C = 0, [S, units, n]."""
         weight = self.start[f"{self.layer}weight"]
         c = weight.new_zeros(*weight.shape[:2], len(self.x))
         weights = {n: w for n, w in self.start.items() if n != f"{self.layer}bias"}
@@ -244,7 +244,7 @@ class FunctionSpace:
         return replace(batch, x=(self.x @ self.x.T).add_(float(has_bias)))
 
     def weights(self, coordinates: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return all weights of the networks from the coordinates."""
+        """Return the networks' weights from coordinates, the inverse of `coordinates`."""
         weight = f"{self.layer}weight"
         bias = f"{self.layer}bias"
         c = coordinates[weight]

@@ -68,7 +68,7 @@ class ConvexFitter:
     ridge: float
 
     def fit(self, keep: Int[Tensor, " kept"], earlier: Fitted | None = None) -> Fitted:
-        """Fit to the samples at `keep`, starting from the `earlier` fit's weights."""
+        """Return the fit to the samples at `keep`, started from the `earlier` fit's weights."""
         geometry = self.geometry
         sample_weight = geometry.outputs.new_zeros(1, len(geometry))
         sample_weight[0, keep] = 1.0
@@ -121,7 +121,7 @@ class NetworkFitter:
     progress: Progress = silent
 
     def fit(self, keep: Int[Tensor, " kept"], earlier: Fitted | None = None) -> Fitted:
-        """Train on the samples at `keep`, of classes on nine tenths; `earlier` is ignored."""
+        """Train on the samples at `keep` (classification holds out a tenth for calibration)."""
         del earlier  # warm starts would remember what was removed
         order = np.random.default_rng((self.seed, len(keep))).permutation(len(keep))
         n_calibration = 0
@@ -172,7 +172,7 @@ def fitter(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Fitter:
-    """Return the fitter of a model: convex where it is linear in what trains, else by training.
+    """Return the fitter of a model: convex if it is linear in its trainable weights.
 
     Args:
         model: at its starting weights.
@@ -220,7 +220,7 @@ def last_layer_only(model: nn.Module) -> nn.Module:
 
 
 def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"]) -> float:
-    """Return the t in [1/8, 8] at which logits f/t give held-out targets the lowest mean loss."""
+    """Return the temperature in [1/8, 8] that minimises the mean held-out loss."""
     # Source: Guo et al. (2017), temperature scaling.
 
     def mean_loss(log_t: float) -> float:

@@ -22,6 +22,7 @@ from datassay.train.learner import estimator_outputs
 from datassay.train.training import TrainedNetworks
 
 FOLDS = 5
+LEAST_TAUGHT = 0.01  # a class of lower probability is no label to learn from
 
 
 @result
@@ -48,7 +49,7 @@ class Splits:
         return ranking[np.isin(ranking, self.train_idx[network], assume_unique=True)]
 
     def score(self, networks: TrainedNetworks) -> Float[np.ndarray, " R_S"]:
-        """Return accuracy, or R² averaged over targets, of R · S networks on their own queries."""
+        """Return the score of R · S networks, each on its own queries: accuracy or mean R²."""
         # Network r S + s of ranking r is evaluated on set s.
         n_networks = len(next(iter(networks.state.values())))
         n_sets = len(self.queries)
@@ -74,16 +75,16 @@ def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndar
 
 
 def make_splits(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int = 0) -> Splits:
-    """Return the samples that each network learns from and is evaluated on."""
+    """Return the training and held-out samples of each network."""
     # Without a validation part each network gives up one of five parts of the training samples, the
     # next one another, so that five networks evaluate all samples. All learn from equally many.
     n = len(train)
     if val is not None:
         return Splits(np.tile(np.arange(n), (n_networks, 1)), (val,) * n_networks)
     if train.groups is None:
-        test_idx = _stratified_parts(train, n_networks, seed)
+        test_idx = _hold_out_stratified(train, n_networks, seed)
     else:
-        test_idx = _group_parts(train, train.groups, n_networks, seed)
+        test_idx = _hold_out_groups(train, train.groups, n_networks, seed)
     pools = [np.setdiff1d(np.arange(n), idx) for idx in test_idx]
     rng = np.random.default_rng(seed)
     size = min(map(len, pools))
@@ -92,8 +93,8 @@ def make_splits(train: SampleSet, val: SampleSet | None, n_networks: int, seed: 
     return Splits(np.stack(train_idx), queries, tuple(test_idx))
 
 
-def _stratified_parts(train: SampleSet, n_networks: int, seed: int) -> list[np.ndarray]:
-    """Return ascending positions of each network's part, which holds every class in proportion."""
+def _hold_out_stratified(train: SampleSet, n_networks: int, seed: int) -> list[np.ndarray]:
+    """Return each network's held-out positions, ascending, stratified by class."""
     # Samples are sorted by class (by the target in a regression with one), at random within it, and
     # every fifth is taken. Classes of a single sample are left to the training where others exist.
     # Parts of targets hold all: the largest, last in the order, tell most of R².
@@ -115,10 +116,10 @@ def _stratified_parts(train: SampleSet, n_networks: int, seed: int) -> list[np.n
     return parts
 
 
-def _group_parts(
+def _hold_out_groups(
     train: SampleSet, groups: np.ndarray, n_networks: int, seed: int
 ) -> list[np.ndarray]:
-    """Return ascending positions of each network's part, in which groups stay together."""
+    """Return each network's held-out positions, ascending; groups are never divided."""
     n_folds = round(1 / HELD_OUT)
     by_id = np.argsort(train.ids, kind="stable")
     strata = train.y[by_id] if train.is_classification else None
@@ -131,10 +132,16 @@ def _group_parts(
 
 
 def held_out_outputs(
-    model: Any, samples: SampleSet, seed: int, progress: Progress, most_rows: int | None = None
+    model: Any,
+    samples: SampleSet,
+    seed: int,
+    progress: Progress,
+    most_rows: int | None = None,
+    probabilities: Float[np.ndarray, "n k"] | None = None,
 ) -> Float[np.ndarray, "n k"]:
-    """Return an estimator's outputs for each sample, from clones fitted to the other folds."""
+    """Return out-of-fold outputs of an estimator for every sample, [n, k]."""
     # most_rows: each fit draws this many of its rows where it has more.
+    # probabilities: of the classes; a fit learns from each above LEAST_TAUGHT, weighed by it.
     # Cost: five fits.
     if samples.is_classification:
         check_classes(samples)
@@ -154,7 +161,14 @@ def held_out_outputs(
     ):
         if most_rows is not None and len(train_idx) > most_rows:
             train_idx = np.sort(rng.permutation(train_idx)[:most_rows])
-        estimator = fit_clone(model, x[order[train_idx]], y[train_idx], seed)
+        fit_idx = order[train_idx]
+        classes = y[train_idx]
+        weight = None
+        if probabilities is not None:
+            rows, classes = np.nonzero(probabilities[fit_idx] > LEAST_TAUGHT)
+            fit_idx = fit_idx[rows]
+            weight = probabilities[fit_idx, classes]
+        estimator = fit_clone(model, x[fit_idx], classes, seed, weight)
         with user_code(lambda error: f"the estimator must judge what it never saw; it {error}"):
             outputs[order[test_idx]] = estimator_outputs(
                 estimator, x[order[test_idx]], width, samples.is_classification
@@ -170,7 +184,7 @@ def held_out_outputs(
 
 
 def check_classes(samples: SampleSet) -> None:
-    """Raise DataError unless there are classes, one with enough samples for each fold."""
+    """Raise DataError unless some class has enough samples for each fold."""
     if not samples.is_classification or np.bincount(samples.y).max() < FOLDS:
         raise DataError(
             f"held-out class probabilities need classes, one of them with {FOLDS} samples or more; "
@@ -185,8 +199,7 @@ def fold_numbers(
     seed: int,
     groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> Int[Tensor, " n"]:
-    """Return each sample's fold, 0 to n_folds − 1: random, even, stratified by class."""
-    # Samples of a group are in one fold.
+    """Return each sample's fold, 0 to n_folds − 1, stratified by class; groups stay together."""
     strata = None
     if loss_named(loss).has_one_class:
         strata = targets.argmax(1).numpy()

@@ -171,7 +171,7 @@ Call = tuple[str, nn.Module, Tensor, Tensor]  # name, module, input, output
 
 
 def _record_calls(model: nn.Module) -> list[Call]:
-    """Return a list that hooks fill with each call of a dense layer or fixed scale."""
+    """Register hooks on dense and scaling layers; return the list they add calls to."""
     calls: list[Call] = []
 
     def note(name: str, module: nn.Module, inputs: Any, output: Any) -> None:
@@ -186,7 +186,7 @@ def _record_calls(model: nn.Module) -> list[Call]:
 def _undo_fixed_scale(
     outputs: Float[Tensor, "n k"], calls: list[Call]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the outputs before a final `Affine` layer, if any, and its scale and shift, [k]."""
+    """Return the outputs before a final `Affine` layer, and its scale and shift, [k]."""
     k = outputs.shape[1]
     for _, module, unscaled, scaled in calls[-1:]:
         if isinstance(module, Affine) and _is_same(scaled, outputs):
@@ -197,7 +197,7 @@ def _undo_fixed_scale(
 
 
 def _choose_layer(matching: list[str], layer: str | None, model: nn.Module) -> str:
-    """Return the name of the linear layer to retrain: the last of `matching`, or `layer`."""
+    """Return the linear layer to retrain: `layer`, or the last one that gives the outputs."""
     linear = [n for n, m in model.named_modules() if isinstance(m, nn.Linear)]
     if layer is not None and layer not in linear:
         raise ModelError(

@@ -73,7 +73,7 @@ class TrainedHeads:
     epoch: Int[Tensor, "S M"]
 
     def outputs(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "S M n k"]:
-        """Return the outputs of every layer on the same features."""
+        """Return every layer's outputs on the same features: S seeds, M weightings."""
         outputs = features.to(self.weight.dtype) @ self.weight.mT
         if self.bias is None:
             return outputs
@@ -81,7 +81,7 @@ class TrainedHeads:
 
 
 def mean_one(sample_weight: Float[np.ndarray, "*M n"]) -> Float[np.ndarray, "*M n"]:
-    """Return weights rescaled to mean 1; raise if some are negative or not finite, or all are 0."""
+    """Return weights rescaled to mean 1; raise unless they are finite, ≥ 0 and not all 0."""
     weight = np.asarray(sample_weight, np.float64)
     if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight.sum(-1) > 0).all()):
         raise DataError(
@@ -170,7 +170,7 @@ class _Heads:
     def start(
         self, kind: str, start: tuple[Tensor, Tensor | None] | None, seeds: Sequence[int], m: int
     ) -> Float[Tensor, "S inputs m_k"]:
-        """Return the starting weights of m weightings; `start` are W and b for kind "trained"."""
+        """Return starting weights of m weightings: random, or "trained" ones from `start`."""
         k = self.y.shape[1]
         d = self.x.shape[1] - self.has_bias
         if kind == "trained":
@@ -203,31 +203,31 @@ class _Heads:
         optimizer = torch.optim.Adam([theta], lr=recipe.lr, betas=BETAS, eps=EPSILON, fused=True)
         tracker = _BestEpochs(theta, len(seeds), len(weight), recipe.patience)
         for epoch in range(1, recipe.epochs + 1):
-            for rows in _batches(len(x), recipe.batch_size, streams):
+            for rows in _draw_batches(len(x), recipe.batch_size, streams):
                 theta.grad = self._gradient(theta, x[rows], y[rows], w[rows])
                 optimizer.step()
             progress(STEP, epoch, recipe.epochs)
             if self.val is None:
                 continue
-            score, loss = self._val_score(theta, len(weight))
+            score, loss = self._score_validation(theta, len(weight))
             if tracker.update(theta, epoch, score, loss) or (on_epoch and on_epoch(epoch, score)):
                 break
         returned_epoch = torch.full_like(tracker.epoch, epoch)
         if self.val is not None and recipe.patience is not None:
             theta = tracker.theta
             returned_epoch = tracker.epoch
-        return self._to_heads(theta, len(weight), tracker.scores, returned_epoch)
+        return self._unpack(theta, len(weight), tracker.scores, returned_epoch)
 
     def _gradient(self, theta: Tensor, x: Tensor, y: Tensor, w: Tensor) -> Tensor:
-        """Return the gradient of (1/b) Σ_i w_i ℓ_i; x is [S, b, inputs], or [1, b, inputs]."""
+        """Return the gradient of (1/b) Σ_i w_i ℓ_i by theta; x: [S or 1, b, inputs]."""
         k = y.shape[-1]
         outputs = (x @ theta).unflatten(-1, (-1, k))  # [S, b, M, k]
         gradient = loss_named(self.loss).gradient(outputs, y[..., None, :])
         slope = gradient * (w[..., None] / x.shape[-2])
         return x.mT @ slope.flatten(-2)
 
-    def _val_score(self, theta: Tensor, m: int) -> tuple[Tensor, Tensor]:
-        """Return the score of m weightings, higher is better, and the loss: both [S, M]."""
+    def _score_validation(self, theta: Tensor, m: int) -> tuple[Tensor, Tensor]:
+        """Return validation scores (higher is better) and losses, both [S, M]."""
         assert self.val is not None
         x = self.val[0].to(theta.dtype)
         y = self.val[1].to(theta.dtype)
@@ -245,7 +245,7 @@ class _Heads:
     def exact(
         self, weight: Float[Tensor, "M n"], ridge: float, n_seeds: int, progress: Progress
     ) -> TrainedHeads:
-        """Return the layers at the minimum of the loss, one per weighting, alike for each seed."""
+        """Return the layers at the loss's minimum, one per weighting, equal for all seeds."""
         k = self.y.shape[1]
         features = SharedFeatures(self.x.double(), k)
         y = self.y.double()
@@ -259,13 +259,13 @@ class _Heads:
         theta = theta.permute(2, 0, 1).flatten(1).expand(n_seeds, -1, -1)  # [S, inputs, M k]
         scores = []
         if self.val is not None:
-            score, _ = self._val_score(theta, len(weight))
+            score, _ = self._score_validation(theta, len(weight))
             scores = [score]
         epoch = torch.ones(n_seeds, len(weight), dtype=torch.int64)
-        return self._to_heads(theta, len(weight), scores, epoch)
+        return self._unpack(theta, len(weight), scores, epoch)
 
-    def _to_heads(self, theta: Tensor, m: int, scores: list[Tensor], epoch: Tensor) -> TrainedHeads:
-        """Return the layers of m weightings, with the scores after each epoch, [S, M] each."""
+    def _unpack(self, theta: Tensor, m: int, scores: list[Tensor], epoch: Tensor) -> TrainedHeads:
+        """Return theta unpacked into W and b of each seed and weighting, with the scores."""
         w = theta.unflatten(2, (m, -1)).permute(0, 2, 3, 1)  # [S, M, k, inputs]
         if scores:
             history = torch.stack(scores)
@@ -288,7 +288,7 @@ class _BestEpochs:
         self.scores: list[Tensor] = []
 
     def update(self, theta: Tensor, epoch: int, score: Tensor, loss: Tensor) -> bool:
-        """Record an epoch's weights, score and loss; return whether training should stop."""
+        """Record an epoch; keep the best weights so far; return whether to stop early."""
         self.scores.append(score)
         is_better = (score > self.score) | ((score == self.score) & (loss < self.loss))
         self.score = torch.where(is_better, score, self.score)
@@ -302,8 +302,8 @@ class _BestEpochs:
         return epoch - int(self.epoch.max()) >= self.patience
 
 
-def _batches(n: int, batch_size: int | None, streams: list[torch.Generator]):
-    """Yield [S, b] positions, reshuffled for each seed; [1, n] where all samples make one batch."""
+def _draw_batches(n: int, batch_size: int | None, streams: list[torch.Generator]):
+    """Yield positions [S, b], shuffled for each seed; [1, n] where one batch holds all."""
     if batch_size is None or batch_size >= n:
         yield torch.arange(n)[None]
         return

@@ -44,7 +44,7 @@ class PredictionHistory:
 
     @torch.no_grad()
     def record(self, positions: Tensor, outputs: Tensor, y: Tensor) -> None:
-        """Add one visit of some samples.
+        """Add the predictions that a batch had at one visit.
 
         Args:
             positions: [b] or [S, b], of the samples among all n, each once.
@@ -85,7 +85,7 @@ class PredictionHistory:
     def _check_labels(
         self, positions: Int[Tensor, "S b"], outputs: Tensor, y: Tensor
     ) -> Int[Tensor, "S b"]:
-        """Return the labels of a batch, of y for it or for all n samples, after all checks."""
+        """Return the batch's labels, [S, b]; y holds them, or those of all n samples."""
         n_networks, n = self.visits.shape
         if len(positions) != n_networks or positions.shape != outputs.shape[:2]:
             raise DataError(

@@ -72,7 +72,7 @@ class _Learner(ABC):
         *,
         first_number: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
-        """Return each fit's predictions on the validation samples, a column per class or target."""
+        """Return each of R fits' predictions on val, a column per class or target."""
         if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
             # All fits are equal: one is enough.
             shared = self.outputs(
@@ -149,10 +149,10 @@ class Networks(_Learner):
             self.models = list(models)
         self.recipe = recipe
         self.seed = seed
-        self.at_once = at_once or _networks_at_once(self._model(0))
+        self.at_once = at_once or _count_stackable(self._get_model(0))
 
-    def _model(self, number: int) -> nn.Module:
-        """Return the network of a fit's number, with its initial weights."""
+    def _get_model(self, number: int) -> nn.Module:
+        """Return the network for fit `number`, at its initial weights."""
         if callable(self.models):
             return self.models(number)
         return self.models[number]
@@ -165,9 +165,9 @@ class Networks(_Learner):
         return len(self.models)
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
-        """Return all that determines the outputs, as JSON values, but not val's targets."""
+        """Return all that determines the outputs, as JSON values; val's targets do not."""
         recipe = self.recipe or network_recipe(len(train))
-        causes = fingerprint(self._model(0), train, val, recipe)
+        causes = fingerprint(self._get_model(0), train, val, recipe)
         return causes | {"repeats": self.repeats, "seed of the fits": self.seed}
 
     def fits(
@@ -178,14 +178,14 @@ class Networks(_Learner):
         *,
         first_number: int = 0,
     ) -> Iterator[TrainedNetworks]:
-        """Yield stacks of networks that train together, in order; the seed sets the batches."""
+        """Yield stacks of trained networks, one network per row of subsets, in order."""
         recipe = self.recipe or network_recipe(subsets.shape[1])
         weight = map_optional(torch.as_tensor, weights)
         for start in range(0, len(subsets), self.at_once):
             rows = torch.as_tensor(subsets[start : start + self.at_once])
             numbers = range(first_number + start, first_number + start + len(rows))
             yield train_networks(
-                [self._model(number) for number in numbers], train, rows, recipe,
+                [self._get_model(number) for number in numbers], train, rows, recipe,
                 seed=self.seed + numbers[0], sample_weight=weight,
             )  # fmt: skip
 
@@ -196,7 +196,7 @@ class Networks(_Learner):
         return model.outputs_in_parts(val.x)
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
-        """Return the probabilities of all classes from logits, one per class or that of class 1."""
+        """Return class probabilities from logits; a single logit is that of class 1."""
         if outputs.shape[2] > 1:
             return softmax(outputs, 2)
         probability = expit(outputs)
@@ -247,7 +247,7 @@ class Estimators(_Learner):
         return has_fit_parameter(self.estimator, "sample_weight")
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
-        """Return all that determines the outputs, as JSON values, but not val's targets."""
+        """Return all that determines the outputs, as JSON values; val's targets do not."""
         return {
             "model": repr(self.estimator),
             CODE: code_fingerprint(self.estimator),
@@ -266,7 +266,7 @@ class Estimators(_Learner):
         *,
         first_number: int = 0,
     ) -> Iterator[Any]:
-        """Fit clones one by one and yield them; each has a random state of its own."""
+        """Yield a fitted clone of the estimator per row of subsets, each with its own seed."""
         rows = rows_of(train, self.dtype)
         for number, idx in enumerate(subsets, first_number):
             weight = None
@@ -275,7 +275,7 @@ class Estimators(_Learner):
             yield fit_clone(self.estimator, rows[idx], train.y[idx], self.seed + number, weight)
 
     def predictions(self, model: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "1 m k"]:
-        """Return 1 for the class that the fit names and 0 for others, or targets."""
+        """Return one-hot predicted classes, or predicted targets if n_classes is 0."""
         with user_code(
             lambda error: f"the estimator must predict; {type(model).__name__} raised {error}"
         ):
@@ -289,7 +289,7 @@ Learner = Networks | Estimators
 
 
 def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Learner:
-    """Return the learner of a user's model: an estimator or, by `build_model`, networks."""
+    """Return the learner of a model by name: the user's estimator, or networks."""
     at_least("repeats", repeats, 1)
     if is_reference(name):
         estimator = named_estimator(name)
@@ -342,8 +342,8 @@ def estimator_outputs(
     return by_class(estimator, values, width, unseen=float(values.min()))
 
 
-def _networks_at_once(model: nn.Module) -> int:
-    """Return how many networks train together; 1 for convolutions, which are slower stacked."""
+def _count_stackable(model: nn.Module) -> int:
+    """Return how many networks fit in one stack; 1 for convolutions, slower when stacked."""
     if any(isinstance(m, CONVOLUTIONS) for m in model.modules()):
         return 1
     weights = sum(p.numel() for p in model.parameters())

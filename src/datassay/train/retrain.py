@@ -126,7 +126,7 @@ def retrain(
     check_sets(train, val)
     loss = with_loss(Recipe(loss=loss), train).loss
     removed_idx = check_removed(removed, len(train))
-    full, reduced = _recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
+    full, reduced = _make_recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
     stored = ResultStore(store, fingerprint(model, train, val, full))
     missing = [i for i in removed_idx if f"without-{i}" not in stored]
     total = steps * len(missing)
@@ -177,10 +177,10 @@ def check_removed(removed: Sequence[int] | np.ndarray | None, n: int) -> list[in
     return idx
 
 
-def _recipes(
+def _make_recipes(
     n: int, lr: float, steps: int, weight_decay: float, reduction: str, loss: str, precision: str
 ) -> tuple[Recipe, Recipe]:
-    """Return the recipes of the runs on n and on n − 1 samples."""
+    """Return the training recipes for all n samples and for n − 1."""
     one_of("reduction", reduction, REDUCTIONS)
     per_sample = n if reduction == "sum" else 1
     full = Recipe("sgd", lr * per_sample, steps, None, loss, weight_decay / per_sample, precision)
@@ -202,7 +202,7 @@ def _train(
     recipe: Recipe,
     progress: Progress,
 ) -> TrainedNetworks:
-    """Return a network trained without each of the samples left out; None leaves out none."""
+    """Train one network without each sample in `left_out`; None: on all samples."""
     all_idx = torch.arange(len(train))
     subsets = torch.stack([all_idx if i is None else all_idx[all_idx != i] for i in left_out])
     return train_networks([model] * len(left_out), train, subsets, recipe, progress=progress)
@@ -215,7 +215,7 @@ def _measure_changes(
     queries: SampleSet,
     reference: dict[str, np.ndarray],
 ) -> list[dict[str, np.ndarray]]:
-    """Return a dictionary per sample left out: its part of the fields of `Retrained`."""
+    """Return for each sample left out its outputs, held-out output and weight change."""
     outputs = networks.outputs(queries.x).double().numpy()  # [S, m, k]
     # Network s on the sample that network t lacks, of which s = t is held out, [S, S, k].
     held_out = networks.outputs(train.x[left_out]).double().numpy()
@@ -264,7 +264,7 @@ def _multiply_progress(progress: Progress, n_networks: int) -> Progress:
 def fingerprint(
     model: nn.Module, train: SampleSet, val: SampleSet | None, recipe: Recipe
 ) -> dict[str, object]:
-    """Return all that determines the results: weights, samples, settings, torch version."""
+    """Return all that determines the results, as JSON values, to recognise stored ones."""
     return {
         **model_fingerprint(model),
         **frozen_fingerprint(model),

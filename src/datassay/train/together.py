@@ -69,16 +69,16 @@ def predictions_of(fittings: Sequence[Fitting]) -> list[Any]: ...
 @overload
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool) -> list[Any | None]: ...
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> list[Any | None]:
-    """Return each fitting's predictions of its held-out samples: a list of [fits, m, k]."""
-    # They are class probabilities or targets. may_end: whether None stands for a fitting that the
+    """Return each fitting's held-out predictions, [fits, m, k]: probabilities or targets."""
+    # may_end: whether None stands for a fitting that the
     # time of `progress.until` was too short for, which else raises OutOfTime. Networks of plain
     # dense layers share stacks, and each stack has one thread.
     outputs: list[Any] = [None] * len(fittings)
     for i, fitting in enumerate(fittings):
         if not _is_stackable(fitting):
-            outputs[i] = _in_time(_fit_alone, fitting)
+            outputs[i] = _run_in_time(_fit_alone, fitting)
     stacks = _group_in_stacks(fittings)
-    trained = list(_side_by_side(lambda stack: _in_time(_train_stack, fittings, stack), stacks))
+    trained = list(_run_each(lambda stack: _run_in_time(_train_stack, fittings, stack), stacks))
     predictions: dict[int, list[np.ndarray]] = {}  # by fitting, [m, k] for each of its fits
     for stack, networks in zip(stacks, trained, strict=True):
         if networks is None:
@@ -107,7 +107,7 @@ class _Stack(NamedTuple):
 
 
 def _group_in_stacks(fittings: Sequence[Fitting]) -> list[_Stack]:
-    """Return the stacks of all stackable fittings' networks; those of one recipe stay in order."""
+    """Group the networks of stackable fittings into stacks of one recipe and batch size."""
     groups: dict[tuple[Recipe, int], list[tuple[int, int]]] = {}
     for i, fitting in enumerate(fittings):
         if _is_stackable(fitting):
@@ -125,8 +125,8 @@ def _group_in_stacks(fittings: Sequence[Fitting]) -> list[_Stack]:
     return stacks
 
 
-def _in_time(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what the work returns; None where its time is over."""
+def _run_in_time(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what `work` returns; None once the time of `progress.until` is over."""
     try:
         check_time()
         return work(*arguments)
@@ -143,7 +143,7 @@ def train_in_stacks(
     seed: int = 0,
     progress: Progress = silent,
 ) -> TrainedNetworks:
-    """Return what `train_networks` does; plain dense networks train in stacks, a thread each."""
+    """Train as `train_networks` does; plain dense networks in stacks, one thread each."""
     x = network_inputs(train.x[:1], models[0], torch.float32)
     if recipe.batch_size is None or dense_stack(models, x) is None:  # no stack makes them faster
         return train_networks(models, train, subsets, recipe, seed=seed, progress=progress)
@@ -166,15 +166,15 @@ def train_in_stacks(
 
     starts = range(0, len(models), STACK)
     trained = []
-    for networks in _side_by_side(train_stack, starts):
+    for networks in _run_each(train_stack, starts):
         trained.append(networks)
         progress("retrain networks", len(trained) * recipe.steps // len(starts), recipe.steps)
     state = {name: torch.cat([s.state[name] for s in trained]) for name in trained[0].state}
     return TrainedNetworks(trained[0].template, state)
 
 
-def _side_by_side(train: Callable[[Any], Any], stacks: Iterable[Any]) -> Iterator[Any]:
-    """Yield the stacks' networks in order, trained by as many threads as torch has, one a stack."""
+def _run_each(train: Callable[[Any], Any], stacks: Iterable[Any]) -> Iterator[Any]:
+    """Yield the trained stacks in order, each trained on its own thread."""
     n_threads = torch.get_num_threads()
     with thread_count(1), ThreadPoolExecutor(n_threads) as pool:
         # Each in a copy of this context, which knows when the time is over.
@@ -184,7 +184,7 @@ def _side_by_side(train: Callable[[Any], Any], stacks: Iterable[Any]) -> Iterato
 
 
 def _is_stackable(fitting: Fitting) -> bool:
-    """Return whether a fitting's networks are plain dense layers, which stacks train fast."""
+    """Return whether a fitting's networks are plain dense ones, which stacks train faster."""
     learner = fitting.learner
     if not isinstance(learner, Networks) or learner.at_once == 1 or callable(learner.models):
         return False
@@ -196,7 +196,7 @@ def _is_stackable(fitting: Fitting) -> bool:
 
 
 def _choose_recipe(fitting: Fitting) -> Recipe:
-    """Return the recipe of a fitting's networks, the default one in rounded updates."""
+    """Return a fitting's training recipe; the default one has its updates rounded up."""
     assert isinstance(fitting.learner, Networks)
     recipe = fitting.learner.recipe
     if recipe is None:
@@ -206,7 +206,7 @@ def _choose_recipe(fitting: Fitting) -> Recipe:
 
 
 def _fit_alone(fit: Fitting) -> Float[np.ndarray, "_ _ _"]:
-    """Fit the user's estimators, or networks that no stack makes faster; return their outputs."""
+    """Return the held-out outputs of a fitting that cannot be stacked."""
     subsets = np.tile(fit.train_idx, (len(fit.seeds), 1))
     return fit.learner.outputs(
         fit.samples, fit.held_out, subsets, fit.weights, check_time, first_number=fit.seeds.start
@@ -214,7 +214,7 @@ def _fit_alone(fit: Fitting) -> Float[np.ndarray, "_ _ _"]:
 
 
 def _train_stack(fittings: Sequence[Fitting], stack: _Stack) -> TrainedNetworks:
-    """Train the networks of one stack; return them in the order of its members."""
+    """Return a stack's networks trained together, in the order of its members."""
     # The distinct sample sets are joined to one, and each network learns from its own rows of it,
     # by its own labels and weights.
     recipe = stack.recipe
@@ -224,7 +224,7 @@ def _train_stack(fittings: Sequence[Fitting], stack: _Stack) -> TrainedNetworks:
     # id(set) → its first row in the joined set.
     starts = dict(zip(map(id, sets), np.cumsum([0, *map(len, sets[:-1])]), strict=True))
     versions: list[np.ndarray] = []
-    version_numbers = [_version_number(versions, fit, sets, starts) for fit in fits]
+    version_numbers = [_find_version(versions, fit, sets, starts) for fit in fits]
     weights = None
     if any(fit.weights is not None for fit in fits):
         weights = torch.ones(len(fits), sum(map(len, sets)))
@@ -261,10 +261,10 @@ def _apply_fixed_layers(model: nn.Module, samples: SampleSet, recipe: Recipe) ->
     return stack.before(x)
 
 
-def _version_number(
+def _find_version(
     versions: list[np.ndarray], fitting: Fitting, sets: list[SampleSet], starts: dict[int, Any]
 ) -> int:
-    """Return which version of the joined set's labels holds a fitting's; add one where missing."""
+    """Return the index of the label version with this fitting's labels; added if missing."""
     start = starts[id(fitting.train)]
     rows = slice(start, start + len(fitting.train))
     for number, labels in enumerate(versions):
@@ -277,7 +277,7 @@ def _version_number(
 
 
 def _join_sets(sets: list[SampleSet]) -> SampleSet:
-    """Return one set of all sets' inputs and targets, without what samples are shown by."""
+    """Return one set with all sets' inputs and targets, without columns for display."""
     x = np.concatenate([s.x for s in sets])
     y = np.concatenate([s.y for s in sets])
     dropped: dict[str, Any] = dict.fromkeys({*OF_EACH, "rows", "preparation"} - {"x", "y", "ids"})

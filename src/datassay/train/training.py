@@ -50,7 +50,7 @@ class TrainedNetworks:
     state: dict[str, Tensor]
 
     def outputs(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
-        """Return every network's outputs on the same inputs, in main memory, in its precision."""
+        """Return every network's outputs on the same inputs, on the CPU."""
         precision = next(t.dtype for t in self.state.values() if t.is_floating_point())
         x = network_inputs(x, self.template, precision)
         with torch.no_grad(), run_vectorized(TASK):
@@ -135,7 +135,7 @@ def train_on_batches(
     progress: Progress = silent,
     prepared: Tensor | None = None,
 ) -> TrainedNetworks:
-    """Train networks on the batches that `draw_from` makes of all inputs and targets."""
+    """Train S networks on the batches that `draw_from` makes of all inputs and targets."""
     # labels: versions of the targets, each [n] or [n, k], joined along samples for `draw_from`.
     # observe: as of `train_networks`.
     # prepared: the inputs of plain dense stacks, after the fixed layers of the network that learns
@@ -154,12 +154,12 @@ def train_on_batches(
     y = y.to(x.device)
     stack = dense_stack(copies, x[:1], is_shared=prepared is None)
     if stack is None:
-        write_gradients = partial(_autograd, template, fixed, recipe)
+        write_gradients = partial(_write_autograd_gradients, template, fixed, recipe)
         trained = _descend(start, draw_from(x, y), write_gradients, recipe, observe, progress)
     else:
         x = stack.before(x) if prepared is None else prepared
-        drawn = draw_from(x, _like_outputs(y, n_outputs, dtype))
-        trained = _descend_dense(start, drawn, stack, recipe, observe, progress)
+        drawn = draw_from(x, _encode_targets(y, n_outputs, dtype))
+        trained = _train_dense(start, drawn, stack, recipe, observe, progress)
     return TrainedNetworks(template, trained | fixed)
 
 
@@ -182,7 +182,7 @@ def sample_losses(
 
 
 def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
-    """Return the recipe with "auto" replaced by the task's loss; raise where it does not suit."""
+    """Return the recipe with "auto" replaced by the task's loss; raise if it does not suit."""
     if recipe.loss != "bce":
         return replace(recipe, loss=task_loss(train, recipe.loss))
     if not train.has_several_labels:
@@ -194,7 +194,7 @@ def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
 
 
 def stack_weights(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the stacked weights that train, and the stacked frozen weights and buffers."""
+    """Return stacked trainable weights, and stacked frozen weights and buffers, by name."""
     weights, buffers = stack_module_state(list(models))
     trained_names = [name for name, p in models[0].named_parameters() if p.requires_grad]
     if not trained_names:
@@ -214,9 +214,10 @@ def _descend(
     observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
-    """Return the weights after an update a batch; `write_gradients` sets `.grad`, gives outputs."""
+    """Return the weights after one optimiser step per batch."""
+    # write_gradients: sets each weight's .grad for a batch and returns the outputs.
     weights = {name: w.clone().requires_grad_() for name, w in start.items()}
-    update = _optimizer_step(recipe, list(weights.values()))
+    update = _make_optimizer_step(recipe, list(weights.values()))
     for step, batch in enumerate(draw):
         outputs = write_gradients(weights, batch)
         if observe is not None:
@@ -230,7 +231,7 @@ def _descend(
     return {name: w.detach() for name, w in weights.items()}
 
 
-def _descend_dense(
+def _train_dense(
     start: dict[str, Tensor],
     draw: Iterator[Batch],
     stack: DenseStack,
@@ -238,7 +239,7 @@ def _descend_dense(
     observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
-    """Return the weights of dense networks after an update a batch, by written-out gradients."""
+    """Return dense networks' weights after one step per batch, with hand-written gradients."""
     predict = loss_named(recipe.loss).predict
     first_batch = next(draw)
     draw = chain([first_batch], draw)
@@ -255,18 +256,18 @@ def _descend_dense(
     return space.weights(_descend(coordinates, draw, gradients, recipe, observe, progress))
 
 
-def _autograd(
+def _write_autograd_gradients(
     template: nn.Module,
     fixed: dict[str, Tensor],
     recipe: Recipe,
     weights: dict[str, Tensor],
     batch: Batch,
 ) -> Float[Tensor, "S samples k"]:
-    """Set the gradients of a batch's loss by autograd; return its outputs."""
+    """Write the gradients of a batch's loss by autograd; return its outputs."""
     for w in weights.values():
         w.grad = None
     with run_vectorized(TASK):
-        outputs = _forward(template, {**weights, **fixed}, batch)
+        outputs = _compute_outputs(template, {**weights, **fixed}, batch)
         # Each network's loss touches its own weights only, so one backward pass serves all.
         target_shape = batch.y.shape[1:] if batch.is_shared else batch.y.shape[2:]
         y = batch.y.expand(*outputs.shape[:2], *target_shape)
@@ -296,8 +297,8 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
         )
 
 
-def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
-    """Return the function that updates the weights by their gradients, elementwise."""
+def _make_optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
+    """Return a function that updates the weights in place by their gradients."""
 
     # Bit-identical to torch's classes, which take two seconds to import a compiler.
     @torch.no_grad()
@@ -320,17 +321,17 @@ def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]
 
 
 def train_targets(samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: torch.dtype) -> Tensor:
-    """Return targets as the loss takes them: [n] class indices, or [n, k] numbers or 0 and 1."""
+    """Return targets as the loss takes them: class indices [n], or numbers or 0/1 [n, k]."""
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:
         return y.to(dtype).reshape(len(y), -1)
     if loss_named(recipe.loss).has_one_class:
         return y.long()
-    return _like_outputs(y.long(), n_outputs, dtype)
+    return _encode_targets(y.long(), n_outputs, dtype)
 
 
-def _like_outputs(y: Tensor, n_outputs: int, dtype: torch.dtype) -> Float[Tensor, "n k"]:
-    """Return targets [n, k]: classes as one-hot, or as 0 and 1 of one output."""
+def _encode_targets(y: Tensor, n_outputs: int, dtype: torch.dtype) -> Float[Tensor, "n k"]:
+    """Return targets as [n, k]: numbers unchanged, classes one-hot, or 0/1 if k = 1."""
     if y.ndim > 1:
         return y
     if n_outputs == 1:
@@ -338,10 +339,10 @@ def _like_outputs(y: Tensor, n_outputs: int, dtype: torch.dtype) -> Float[Tensor
     return torch.nn.functional.one_hot(y, n_outputs).to(dtype)
 
 
-def _forward(
+def _compute_outputs(
     template: nn.Module, state: dict[str, Tensor], batch: Batch
 ) -> Float[Tensor, "S samples k"]:
-    """Return the outputs of S networks, whose stacked tensors are `state`, on a batch."""
+    """Return a batch's outputs by S networks, whose stacked tensors are `state`."""
     if len(batch.weights) == 1:  # vmap would turn one convolution into a grouped one
         x = batch.x if batch.is_shared else batch.x[0]
         return functional_call(template, {name: t[0] for name, t in state.items()}, (x,))[None]

@@ -38,8 +38,8 @@ from datassay.act.choose.kinds import (
     proposals,
 )
 from datassay.act.choose.learner import Chosen, best_learner
-from datassay.act.choose.parts import BALANCED, Part, fifths, mark_trusted, with_share, yardstick
-from datassay.act.choose.screen import most_wanted, screen
+from datassay.act.choose.parts import BALANCED, Part, fifths, mark_trusted, scoring_rule, with_share
+from datassay.act.choose.screen import find_costliest_group, screen
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.methods.complexity.action import gain_of_more
 from datassay.methods.partition import action as split
@@ -84,7 +84,7 @@ def test_wrong_held_out_labels_are_counted_so_that_the_mean_is_the_accuracy_on_r
     given = np.array([rng.choice(3, p=transition[t]) for t in true])
     predicted = np.where(rng.random(n) < 0.8, true, (true + 1) % 3)
     held_out, _ = da.load((rng.normal(size=(n, 1)), given), val_fraction=0)
-    rule = yardstick(held_out, held_out.y, transition)
+    rule = scoring_rule(held_out, held_out.y, transition)
     chance = np.eye(3)[predicted][None]
     assert rule.is_corrected
     assert abs(rule.scores(chance).mean() - (predicted == true).mean()) < 0.01
@@ -150,12 +150,12 @@ def test_one_action_after_another_weighs_what_the_first_left():
 def test_a_rare_class_and_a_noise_that_cannot_be_inverted():
     y = np.repeat([0, 1], [970, 30])
     held_out, _ = da.load((np.arange(1000.0)[:, None], y), val_fraction=0)
-    rule = yardstick(held_out, held_out.y, None)
+    rule = scoring_rule(held_out, held_out.y, None)
     assert rule.metric == BALANCED and not rule.is_corrected
     always = np.tile([1.0, 0.0], (1, 1000, 1))
     assert rule.scores(always).mean() == pytest.approx(0.5)
-    rule = yardstick(held_out, held_out.y, np.full((2, 2), 0.5))
-    assert not rule.is_corrected and (rule.worth == rule.given_worth).all()
+    rule = scoring_rule(held_out, held_out.y, np.full((2, 2), 0.5))
+    assert not rule.is_corrected and (rule.credit == rule.given_credit).all()
 
 
 def test_what_models_say_shows_which_held_out_labels_are_suspect():
@@ -205,7 +205,7 @@ def test_the_screen_is_the_ridge_fit_of_the_changed_samples():
     train, _ = one_way(50, 0)
     held_out, _ = one_way(40, 1)
     part = part_of(train, held_out)
-    closed = screen(part.lin, train, 0.7, part.yardstick, 0)
+    closed = screen(part.lin, train, 0.7, part.scoring_rule, 0)
     lin = part.lin.average_outputs()
     phi, psi = (np.asarray(f, float) for f in (lin.features, lin.val_features))
     weights = np.where(np.arange(50) < 10, 0.0, np.random.default_rng(0).random(50) + 0.5)
@@ -213,7 +213,7 @@ def test_the_screen_is_the_ridge_fit_of_the_changed_samples():
     kept, w = act.kept, act.weights[act.kept] / act.weights[act.kept].mean()
     a = phi[kept].T @ (w[:, None] * phi[kept]) + 0.7 * np.eye(phi.shape[1])
     theta = np.linalg.solve(a, phi[kept].T @ (w[:, None] * np.eye(2)[train.y[kept]]))
-    expected = part.yardstick.scores((psi @ theta)[None]).mean()
+    expected = part.scoring_rule.scores((psi @ theta)[None]).mean()
     assert closed.scores(act, train).mean() == pytest.approx(expected, abs=1e-9)
 
 
@@ -508,7 +508,9 @@ def test_tables_are_retrained_with_what_predicts_them_best(rule, best):
                 scores[name].append(model.score(part.held_out.x, part.held_out.y))
     chosen = best_learner(Chosen("", parts))
     assert chosen.name == best == max(scores, key=lambda name: np.mean(scores[name]))
-    given = [p.yardstick.scores(b).mean() for p, b in zip(chosen.parts, chosen.base, strict=True)]
+    given = [
+        p.scoring_rule.scores(b).mean() for p, b in zip(chosen.parts, chosen.base, strict=True)
+    ]
     assert np.mean(given) == pytest.approx(np.mean(scores[best]), abs=2e-3)
 
     assert best_learner(Chosen("", parts), budget=1e-3).name == ""
@@ -591,14 +593,14 @@ def test_more_samples_gain_what_they_then_do():
     held_out, _ = one_way(1500, 6)
     train = many.subset(np.arange(200))
     learner = Estimators(LogisticRegression(C=0.05), 4)
-    row = gain_of_more(learner, train, yardstick(held_out, train.y, None))
+    row = gain_of_more(learner, train, scoring_rule(held_out, train.y, None))
     accuracy = []
     for n in (200, 400):
         predicted = learner.outputs(many, held_out, np.tile(np.arange(n), (4, 1)))
         accuracy.append((predicted.argmax(2) == held_out.y).mean())
     assert row.how == "expected" and row.cost == -200
     assert row.low <= accuracy[1] - accuracy[0] <= row.high
-    rule = yardstick(held_out, train.y, None)
+    rule = scoring_rule(held_out, train.y, None)
     assert gain_of_more(learner, train.subset(np.arange(20)), rule) is None
 
 
@@ -610,8 +612,8 @@ def test_the_class_of_which_more_is_wanted_is_the_scarce_one():
     y_val = np.repeat([0, 1, 2], 200)
     held_out, _ = da.load((centers[y_val] + rng.normal(size=(600, 12)), y_val), val_fraction=0)
     part = part_of(train, held_out)
-    closed = screen(part.lin, train, part.penalty, part.yardstick, 0)
-    name, cost, ids = most_wanted(closed, train, 0)
+    closed = screen(part.lin, train, part.penalty, part.scoring_rule, 0)
+    name, cost, ids = find_costliest_group(closed, train, 0)
     assert name == "class 2" and (ids == train.ids[train.y == 2]).all() and cost > 0
     gone = np.random.default_rng(1).random(len(train)) < 0.1  # fitted anew, without these
     anew = closed.scores(replace(as_it_is(train), weights=(~gone).astype(float)), train).mean()
@@ -628,9 +630,9 @@ def test_the_region_of_which_more_is_wanted_is_the_one_with_few_samples():
         sets.append((da.load((x, y), val_fraction=0)[0], inside))
     (train, inside), (held_out, _) = sets
     part = part_of(train, held_out, is_alike=False)
-    closed = screen(part.lin, train, part.penalty, part.yardstick, 0)
+    closed = screen(part.lin, train, part.penalty, part.scoring_rule, 0)
     region = WeakGroup("x7 is not 0", inside, Interval(0.5, 0.1, 0.0))
-    name, cost, ids = most_wanted(closed, train, 0, [region])
+    name, cost, ids = find_costliest_group(closed, train, 0, [region])
     assert name == "samples where x7 is not 0" and (ids == train.ids[inside]).all()
     assert cost > 0.02
 

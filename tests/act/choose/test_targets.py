@@ -54,7 +54,7 @@ def test_rules_count_what_is_likely_right_by_one_variance():
     x, true, _, _ = prices(1.0)
     doubt = np.repeat([0.0, 0.2, 0.7, 0.95], N // 4)
     part = parts_of(x, true, doubt)[0]
-    held, low, high = part.yardstick, *part.extremes
+    held, low, high = part.scoring_rule, *part.extremes
     for rule, most in ((held, SUSPECTED), (low, SURE), (high, LOOK)):
         rows = part.doubt <= most
         assert np.array_equal(rule.rows, rows) and rule.is_corrected
@@ -68,7 +68,7 @@ def test_rules_count_what_is_likely_right_by_one_variance():
 def test_where_all_are_suspected_all_count():
     x, true, _, _ = prices(1.0)
     part = parts_of(x, true, np.ones(N))[0]
-    assert part.yardstick.rows.all() and not part.yardstick.is_corrected
+    assert part.scoring_rule.rows.all() and not part.scoring_rule.is_corrected
 
 
 def test_ends_allow_for_fits_to_all_samples_and_for_the_error_of_the_variance():

@@ -14,7 +14,7 @@ from datassay.act.remove.rules import (
     Candidates,
     compare_rules,
     held_out_margin,
-    quota_of,
+    split_quota,
     within_quota,
 )
 from datassay.act.settings import KEEP_RULES
@@ -83,7 +83,7 @@ def test_quotas_fill_the_target_and_ask_for_no_more_than_there_is(seed, k):
     counts = g.integers(1, 40, size=k)
     least = g.integers(0, counts + 1)
     total = int(g.integers(least.sum(), counts.sum() + 1))
-    quota = quota_of(counts, least, total)
+    quota = split_quota(counts, least, total)
     assert quota.sum() == total
     assert (least <= quota).all() and (quota <= counts).all()
 

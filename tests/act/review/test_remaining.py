@@ -21,20 +21,14 @@ from datassay.act.review.outcomes import (
     Outcomes,
     Term,
     _fit_hypothesis,
-    _hypotheses,
+    _list_hypotheses,
     covariance,
     fit_outcomes,
     product,
     quadratic,
     sums_by_code,
 )
-from datassay.act.review.remaining import (
-    BATCH,
-    LEAST_CHANCE,
-    _interval_of_errors,
-    probe,
-    remaining,
-)
+from datassay.act.review.remaining import BATCH, LEAST_CHANCE, _bound_errors, probe, remaining
 from datassay.errors import SettingError
 
 
@@ -184,16 +178,16 @@ def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_sm
 def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
     def bounds(low, high):
         fitted = Outcomes(np.zeros(200), *(np.array([value]) for value in (1.0, 20.0, 15.0)))
-        return _interval_of_errors(fitted, 200, 5, 50, (low, high), 0.9)
+        return _bound_errors(fitted, 200, 5, 50, (low, high), 0.9)
 
     free = bounds(0.0, 1.0)
     assert bounds(0.0, 0.9) == free == bounds(1 / 250, 1.0)  # 0 to 240 of 250 are possible
     assert bounds(0.0, 0.02)[1] < 0.8 * free[1] and bounds(0.4, 1.0)[1] > 1.3 * free[1]
     half = Outcomes(np.zeros(400), *(np.array([value]) for value in (1.0, 200.0, 40.0)))
-    low, high = _interval_of_errors(half, 400, 5, 50, (0.0, 1.0), 0.9)
+    low, high = _bound_errors(half, 400, 5, 50, (0.0, 1.0), 0.9)
     assert abs(low + high - 400) <= 2 and 100 < high - low < 180  # as far below as above
     every = Outcomes(np.zeros(400), *(np.array([value]) for value in (1.0, 400.0, 1.0)))
-    low, high = _interval_of_errors(every, 400, 5, 50, (0.0, 1.0), 0.9)
+    low, high = _bound_errors(every, 400, 5, 50, (0.0, 1.0), 0.9)
     assert 200 < low < high == 400
 
 
@@ -201,9 +195,7 @@ def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
 def test_none_found_bounds_the_share_by_the_rule_of_succession(n_reviewed):
     """A run that is sure that none is wrong is believed no further than so few decisions go."""
     fitted = Outcomes(np.zeros(2000), *(np.array([value]) for value in (1.0, 1e-3, 1e-3)))
-    ends = [
-        _interval_of_errors(fitted, 2000, 0, n_reviewed, (0.0, most), 0.9) for most in (1, 1e-3)
-    ]
+    ends = [_bound_errors(fitted, 2000, 0, n_reviewed, (0.0, most), 0.9) for most in (1, 1e-3)]
     assert ends[0] == (0.0, 2000 / (n_reviewed + 2)) and ends[1][1] < ends[0][1] / 2
 
 
@@ -308,7 +300,7 @@ def test_the_fit_of_a_hypothesis_is_the_maximum(slips):
     )
     reviewed = np.argsort(-judged.log_odds)[:60]
     wrong = rng.random(60) < 0.3
-    shift, stretch = terms = _hypotheses(numbers, np.full(300, -1))[0]
+    shift, stretch = terms = _list_hypotheses(numbers, np.full(300, -1))[0]
     columns = np.column_stack([SHIFT * shift.values, STRETCH * stretch.values])
     offset, y = judged.log_odds.astype(float), wrong.astype(float)
 
@@ -408,7 +400,9 @@ def test_errors_everywhere_alike_leave_the_order_to_the_run():
 
 def test_samples_deviate_alike_by_given_class_suggested_one_both_and_position():
     judged, suggested = judged_alike(40), np.arange(40) % 3
-    bare, classes, places = (covariance(h, np.arange(40)) for h in _hypotheses(judged, suggested))
+    bare, classes, places = (
+        covariance(h, np.arange(40)) for h in _list_hypotheses(judged, suggested)
+    )
     given, other = (c[:, None] == c for c in (judged.labels, suggested))
     assert_allclose(classes - bare, 1.5**2 * (1.0 * given + other + (given & other)))
     nearness = judged.coordinates @ judged.coordinates.T

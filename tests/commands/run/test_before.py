@@ -8,6 +8,7 @@ import pytest
 
 from datassay.commands.finished import finished_run, sets_of
 from datassay.commands.run import job
+from datassay.commands.run.steps import before as steps_before
 from datassay.data import load
 from datassay.models.table_estimators import TableClassifier
 from datassay.models.tabular import LOGISTIC
@@ -71,7 +72,10 @@ def test_a_table_is_judged_by_fifths(data, tmp_path):
     assert sum(n for *_, n in reported["relabelled"]) == 16
     second = columns(tmp_path / "second/scores.parquet")
     assert sum(second["is_issue"]) >= 2  # of five wrong labels that stay one was kept
-    assert reported["confirmed"] == 1
+    assert reported["confirmed"] == 1  # which is not asked about again
+    kept = {r["new_id"] for r in changed_rows(data) if r["decision"] == "keep"}
+    asked = {str(i) for i, look in zip(second["id"], second["worth_a_look"], strict=True) if look}
+    assert len(kept) == 2 and not kept & asked
     agreed, now, earlier = reported["gain"]["rows"]
     assert reported["gain"]["n_parts"] == 5
     assert (agreed["n"], now["n"], earlier["n"]) == (133, 149, 150)
@@ -102,7 +106,12 @@ def test_a_review_is_measured_with_the_model_that_the_page_before_names(
     assert agreed["n"] == 133 and agreed["after"] > 0.9
 
 
-def test_the_run_can_be_read_again_and_reviewed_on(data, tmp_path):
+def changed_rows(data):
+    return json.loads((data / "clean/changelog.json").read_text())["rows"]
+
+
+def test_the_run_can_be_read_again_and_reviewed_on(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(steps_before, "BATCH", 2)  # decisions from which a review has a range
     succeed(
         "run", data / "clean", *FAST, "--before", data / "first", "--curve-seeds", 0,
         "--out", tmp_path / "third",
@@ -110,6 +119,8 @@ def test_the_run_can_be_read_again_and_reviewed_on(data, tmp_path):
     reported = summary(tmp_path / "third")["before"]
     assert reported["gain"] is None and "switched off" in reported["why_none"]
     assert reported["other_model"] == ""
+    low, high = (149 * end for end in summary(tmp_path / "third")["labels"]["share_wrong"])
+    assert low == pytest.approx(round(low)) and high == pytest.approx(round(high))
     run = finished_run(tmp_path / "third")
     train, val = sets_of(run)
     assert val is None and train.ids.tolist() == run.scores["id"].to_pylist()

@@ -151,8 +151,11 @@ def test_a_build_fails_and_says_why(here):
     conditions = ["--fail-on", "duplicates > 1 %", "--fail-on", "leak"]
     bad = invoke("check", "bad.csv", *conditions, "--github", "--out", "out")
     assert bad.exit_code == 3, bad.output
-    assert "\nFailed: duplicates > 1 %: 20 of 520 samples, 3.8 % (500, 501," in bad.stdout
-    assert "\nPassed: leak: none of 6 columns." in bad.stdout
+    assert (
+        "\nFailed: no more than 1 % duplicates: 20 of 520 samples, 3.8 % (500, 501," in bad.stdout
+    )
+    assert "\nPassed: no leaks: none of 6 columns." in bad.stdout
+    assert bad.stdout.rstrip().endswith("1 of 2 failed; exit status 3.")
     assert "\n::error title=datassay%3A duplicates > 1 %25,file=bad.csv::failed: 20" in bad.stdout
     written = summary()
     assert written["verdict"] == (
@@ -191,7 +194,7 @@ def test_next_is_the_gate_again_on_what_is_mended(here, monkeypatch):
 def test_what_cannot_be_told_has_a_status_of_its_own(here):
     told = invoke("check", "good.csv", "--fail-on", "drift", "--fail-on", "leak", "--out", "out")
     assert told.exit_code == 4, told.output
-    assert "Inconclusive: drift: not looked for: no two parts of 30 rows" in told.stdout
+    assert "Inconclusive: no drift: not looked for: no two parts of 30 rows" in told.stdout
     assert " datassay run good.csv --target y --out report" in told.stdout
 
 

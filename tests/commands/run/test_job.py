@@ -33,9 +33,10 @@ from datassay.commands.run.steps.settings import check_settings
 from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.models.tabular import LOGISTIC, TREES
 from datassay.progress import silent
 from datassay.report.html import render
-from datassay.score.checks.data_issues import data_issues, telling_columns
+from datassay.score.checks.data_issues import data_issues, grouping_columns
 from datassay.score.checks.images import image_properties
 from datassay.score.information.average import average_information
 from datassay.score.information.groups import group_information
@@ -126,7 +127,7 @@ def test_groups_of_which_more_is_wanted_are_told_by_columns_of_their_samples(mon
     monkeypatch.setattr(acts, "screen", Mock())
     monkeypatch.setattr(acts, "told_groups", told)
     acts._name_wanted(Mock(train=some), data_issues(train), SETTINGS)
-    assert told.call_args.args[2].equals(telling_columns(some, image_properties(some)))
+    assert told.call_args.args[2].equals(grouping_columns(some, image_properties(some)))
 
 
 def test_facts_name_what_was_run(findings):
@@ -388,5 +389,5 @@ def test_trees_judge_a_table_where_they_see_more(monkeypatch):
     lin = da.collect(da.build_model("linear", table), table)
     issues = issues_of(lin, table, RunSettings(), silent)
     assert issues.weights[1] > 0
-    judged = "linearised network, boosted trees, logistic regression; heard with weights"
-    assert score_facts(issues, None)["Labels judged by"].startswith(judged)
+    words = ", ".join(("linearised network", TREES, LOGISTIC, judges.LIKELY))
+    assert score_facts(issues, None)["Labels judged by"].startswith(words + "; heard with weights")

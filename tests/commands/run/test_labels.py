@@ -166,7 +166,7 @@ def test_several_labels_a_sample():
 
 def test_no_column_is_dropped_where_none_would_be_left():
     labels = Labels(100, 4, 7, 5, 2, 21, leaks=("text",))
-    assert labels.sentence.endswith("almost alone; run again without it")
+    assert labels.sentence.endswith("so wrong labels may be hidden; run again with --drop text")
     alone = replace(labels, is_left_alone=True).sentence
     assert alone.endswith(
         "text tells the label almost alone, and no other column is left to judge by"

@@ -8,14 +8,16 @@ import torch
 
 import datassay as da
 from datassay.act.remove import removal_curve
+from datassay.collect.embedding_pass import EmbeddingPass
 from datassay.collect.form import ProductSettings, step_bytes
 from datassay.commands.run import job
 from datassay.commands.run.job import run
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps import settings as run_settings
 from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
-from datassay.commands.run.steps.plan import plan
+from datassay.commands.run.steps.plan import EMBED, Plan, lines, plan
 from datassay.errors import ModelError, SettingError
+from datassay.plan import PlanStep
 from datassay.train.recipe import Recipe
 from datassay.train.together import train_in_stacks
 
@@ -40,11 +42,22 @@ def test_digits():
         "leave one out": "1438 removals, 10 x 1 outputs",
         "attribution": "1438 x 359 effects, the 5 largest",
         "label issues": "1438 x 1438 kernel",
-        "groups and pairs": "each sample with its likest",
+        "groups and pairs": "each sample with the one most like it",
         "retrain": f"{Recipe().steps} updates of 64 samples",
         "compare actions": "held-out part",
     }
     assert all(reported.get(step.name, "") in step.detail for step in planned.steps)
+
+
+def test_a_plan_shows_whole_seconds_and_what_shortens_them():
+    parts = (PlanStep("start", "read", pilot=0.3), PlanStep(EMBED, "images", 1e6, pilot=87.6))
+    table, hint, total = lines(Plan(parts, 1e9, 1e10, plan(*DIGITS, SETTINGS).form))
+    assert [list(c.cells) for c in table.columns][2:] == [["", ""], ["", ""], ["<1", "88"]]
+    assert hint == "Shorter: --store DIR keeps the embeddings for the next run."
+    assert total.startswith("About 88 s")
+    work = object.__new__(EmbeddingPass)  # the first batch, which is slow, does not count
+    work.clocks, work.total = [(16, 30.0), (32, 32.0)], 320
+    assert work._estimate_seconds() == 40
 
 
 def steps(settings=SETTINGS, data=DIGITS, **changes):

@@ -20,10 +20,11 @@ from datassay.commands.run.findings import PENDING
 from datassay.commands.run.labels import Labels
 from datassay.commands.run.page import page
 from datassay.commands.run.steps.acts import NEARLY, _add_review, _scale_to_all
+from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
-from datassay.commands.run.verdict import clause, verdict
+from datassay.commands.run.verdict import BUDGET_OVER, clause, verdict
 from datassay.data.back.origin import Origin
 from datassay.data.samples import Column, SampleSet
 from datassay.report import html
@@ -321,6 +322,12 @@ def test_actions_that_have_no_words_of_their_own_are_named_once():
     assert clause(dropped, acts(BOTH), "them").startswith("“Drop half, then balance” may help: ")
 
 
+def test_a_run_whose_budget_was_over_says_so_and_types_no_run_that_would_repeat_it():
+    findings = make_findings(regression_samples(), facts={BUDGET: "left out", "Command": "run x"})
+    told = verdict(findings)
+    assert told.note == BUDGET_OVER and not any(c.startswith("datassay run") for c in told.commands)
+
+
 def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
     (row,) = acts(UNSURE).actions
     assert clause(row, acts(UNSURE), "them").startswith(
@@ -332,13 +339,10 @@ def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
 
 
 def test_a_budget_that_ended_before_actions_were_compared_is_named():
-    notes = [
-        verdict(make_findings(facts={"Command": f"datassay run a.csv{option}"})).note
-        for option in ("", " --budget 25")
-    ]
+    notes = [verdict(make_findings(facts=facts)).note for facts in ({}, {BUDGET: "25 s"})]
     assert notes == [
         "What actions gain was not measured here; datassay run measures it.",
-        "What actions gain was not measured within the budget.",
+        "What actions gain was not measured: the budget was over before. A larger one measures it.",
     ]
 
 

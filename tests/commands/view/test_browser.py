@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ LEARNED = f"{LEARNED_SO_FAR} === '24'"
 STAGE = "return document.querySelector('[data-part=stage]')"
 TOLD = "return document.querySelector('[data-part=told]').textContent"
 OUTCOME = "document.querySelector('[data-part=outcome]').textContent"
+TOP = "document.querySelector('h1.finding').textContent"
 TILES = "return document.querySelector('[data-part=tiles]').textContent"
 WIDTH = "return document.documentElement.scrollWidth"
 
@@ -405,12 +407,16 @@ def test_a_review_by_keys_changes_nothing_unasked_and_ends_with_the_gain(browser
         ready(browser, server.url)
         meant, n_shown_decided = review_to_its_end(browser, folder)
         assert review_by_keys.in_file(folder) == meant and n_shown_decided == 0
-        assert "You reviewed" in until(
-            browser, f"return {OUTCOME}.startsWith('You reviewed') && {OUTCOME}"
-        )
+        outcome = until(browser, f"return {OUTCOME}.includes('labels reviewed') && {OUTCOME}")
+        assert outcome == until(browser, f"return {TOP}.includes('labels reviewed') && {TOP}")
         state, gain = carried_out(browser)
         assert state == "done", gain
         assert "before" in gain and "change" in gain and "Corrected data: " in gain
+        top = browser.execute_script(f"return {TOP}")
+        link = browser.execute_script("return document.querySelector('.start .button').href")
+        assert top.split(".")[0] in gain and top != outcome
+        with urlopen(link) as answer:
+            assert answer.status == 200 and b'data-mode="page"' in answer.read()
         assert severe(browser) == []
     assert (tmp_path / "run-after" / "index.html").exists()
     assert (tmp_path / "run-corrected" / "changelog.csv").exists()
@@ -439,7 +445,7 @@ def test_a_link_in_focus_leaves_the_keys_alive_and_the_check_can_be_skipped(brow
     with served(digits) as server:
         ready(browser, server.url)
         assert part(browser, "count").startswith("Step 1 of 2, a random check: 0 of 24 ")
-        assert "count for less" in part(browser, "learned")
+        assert "doubtful ones more often" in part(browser, "learned")
         press(browser, "g")
         assert "likely wrong" not in browser.execute_script(TILES)  # nothing sways the count
         browser.execute_script("document.querySelector('nav a').focus()")
@@ -454,11 +460,11 @@ def test_a_link_in_focus_leaves_the_keys_alive_and_the_check_can_be_skipped(brow
         press(browser, "k")
         until(browser, SAVED)
         assert in_file(digits) == {first: ("keep", "")}
-        until(
-            browser,
-            "return document.querySelector('h1').textContent.startsWith('You reviewed 1 ')",
+        until(browser, f"return {TOP}.startsWith('1 of ')")
+        button = browser.execute_script(
+            "return document.querySelector('.start .button').textContent"
         )
-        assert not browser.execute_script(next_steps)  # which is what is being done
+        assert button.startswith("Review ") and button.endswith(" more labels")
         press(browser, "f")
         assert part(browser, "end-title").endswith("to review are still open")
         press(browser, "k")

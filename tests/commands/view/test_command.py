@@ -10,7 +10,7 @@ import pytest
 from datassay.commands.run import job
 from datassay.commands.run.findings import PENDING
 from datassay.commands.view import session as module
-from datassay.commands.view.command import _opening_lines
+from datassay.commands.view.command import _describe_review
 from datassay.commands.view.server import ReviewServer
 from helpers.command_line import assert_one_error_line, invoke, words
 from helpers.reviews import blobs, scored, session_of
@@ -72,10 +72,10 @@ def test_decisions_about_other_data(run, tmp_path):
 
 
 def test_a_read_only_folder_leaves_decisions_to_the_browser(run, monkeypatch):
-    monkeypatch.setattr(module, "_unwritable", lambda folder: "Read-only file system")
+    monkeypatch.setattr(module, "_find_obstacle", lambda folder: "Read-only file system")
     session = session_of(run)
     assert not session.samples()["writable"]
-    message = " ".join(_opening_lines(session))
+    message = " ".join(_describe_review(session))
     assert "cannot be written (Read-only file system): the browser keeps the decisions" in message
 
 

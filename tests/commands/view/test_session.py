@@ -4,16 +4,19 @@ import contextlib
 import os
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from datassay.act.review import remaining as remaining_module
 from datassay.act.review.decisions import read_decisions
 from datassay.act.review.remaining import BATCH, remaining
 from datassay.commands.view import session as session_module
 from datassay.commands.view.session import Refused
 from datassay.errors import DataError
+from helpers.command_line import succeed
 from helpers.reviews import NAMES, blobs, copied, scored, session_of
 
 WHEN = "2026-11-23T09:00:00+00:00"
@@ -198,7 +201,7 @@ def test_what_is_left_is_ordered_anew(session):
     assert left["order"][-3:] == [suspects[0], suspects[1], suspects[2]]
     assert len(left["wrong"]) == 90 and not {*left["finds"]} & {*suspects}
     assert left["learned"] == 0 and left["outcome"].startswith(
-        "You reviewed 3 of 90 labels and found 0 wrong. Of the other 87, "
+        "3 of 90 labels reviewed, 0 of them wrong; of the other 87, "
     )
     assert isinstance(left["sentence"], str) and isinstance(left["enough"], bool)
 
@@ -213,7 +216,7 @@ def test_what_nobody_looked_at_teaches_nothing_and_what_is_decided_stays_as_it_w
         seen.append((dict(known), list(passed)))
         return remaining(judged, known, passed)
 
-    monkeypatch.setattr(session_module, "remaining", note)
+    monkeypatch.setattr(remaining_module, "remaining", note)
     before = session.samples()
     at_once, alone = list(range(10)), list(range(10, BATCH + 10))
     decide(session, *at_once)
@@ -291,6 +294,30 @@ def test_several_labels_are_kept_or_removed_but_not_renamed(tmp_path):
     with pytest.raises(Refused, match="cannot be given another label"):
         session.change([change(4, "relabel", "1")])
     assert len(session.remaining()["order"]) == 90
+
+
+def test_labels_of_several_targets_are_taken_and_applied_as_suggested(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with np.load(blobs(tmp_path, 90, "several")) as several:
+        pairs = list(zip(several["x"], several["y"], strict=True))
+    rows = [",".join([*(f"{v:.3f}" for v in x), *map(str, y)]) for x, y in pairs]
+    (tmp_path / "pumps.csv").write_text("\n".join(["a,b,c,d,seal,oil leak", *rows]))
+    session = session_of(scored(tmp_path / "run", "pumps.csv", target="seal,oil leak"))
+    listed = session.samples()
+    assert listed["relabels"] == "set" and {"none", "oil leak", "seal + oil leak"} <= set(
+        listed["given"]
+    )
+    row = next(k for k in listed["order"] if listed["suggested"][k] != listed["given"][k])
+    session.change([change(row, "relabel", listed["suggested"][row]), change(5, "remove")])
+    with pytest.raises(Refused, match="joined by"):
+        session.change([change(7, "relabel", "seal + rust")])
+    succeed("apply", "pumps.csv", "run", "--out", "clean")
+    lines, before = (Path(p).read_text().splitlines() for p in ("clean/pumps.csv", "pumps.csv"))
+    wanted = {"none": "0,0", "seal": "1,0", "oil leak": "0,1", "seal + oil leak": "1,1"}
+    place = 1 + row - (row > 5)
+    assert lines[place] == before[1 + row][:-3] + wanted[listed["suggested"][row]]
+    lines.pop(place)
+    assert lines == [line for k, line in enumerate(before) if k not in {6, 1 + row}]
 
 
 def test_nobody_types_logarithms(session):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from datassay.data.back.in_memory import (
-    _are_held,
+    _can_hold,
     correct_frame,
     correct_labels,
     keep_inputs,
@@ -127,4 +127,4 @@ def test_targets_are_held_by_integers_where_they_come_back(kind):
     for end in (np.iinfo(kind).min, np.iinfo(kind).max):
         for target in (end - 1, end, end + 1, end - 0.5, 7.0):
             is_same = float(np.array([target]).astype("int64").astype(kind)[0]) == target
-            assert _are_held([1.0, target], kind) == is_same
+            assert _can_hold([1.0, target], kind) == is_same

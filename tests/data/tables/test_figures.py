@@ -12,7 +12,7 @@ import pyarrow as pa
 import datassay as da
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.leaks import find_leaks
-from datassay.data.tables.preparation import _most_columns
+from datassay.data.tables.preparation import _count_features
 from datassay.data.tables.read import Choices
 from helpers.figures import freeze, frozen_test
 
@@ -170,7 +170,7 @@ CASES = {
     "types as targets": lambda: reads(of_types(), target="c"),
     "types as categories": lambda: reads(of_types()[:18], categorical=("c",)),
     "types kept": lambda: reads(of_types(), keep=("c",)),
-    "widths": lambda: [_most_columns(read) for read in reads(of_types()) if not read.problem],
+    "widths": lambda: [_count_features(read) for read in reads(of_types()) if not read.problem],
     "words": lambda: reads(of_words()),
     "words in several ways of writing": lambda: reads(
         pa.chunked_array([["1,5", "2,5", "3,5", "4,5"] * 4 + ["1'000.5"] * k + ["x"] * (4 - k)])

@@ -144,7 +144,7 @@ def test_variance_of_outputs_grows_with_the_width(width):
     d, variances = 6, []
     for name in ("outputs", "units"):
         recipe = StudentRecipe(precision="float64", variance=name, n_test=1000)
-        trial = partial(training_procedure._trial, Teachers(d, width), n=1, n_students=1)
+        trial = partial(training_procedure._draw_trial, Teachers(d, width), n=1, n_students=1)
         variances.append(np.mean([trial(teacher=k, recipe=recipe).variance for k in range(80)]))
     expected = 1 + (width - 1) / (4 * np.pi * d * (0.5 - 0.5 / np.pi))
     assert variances[0] / variances[1] == pytest.approx(expected, rel=0.05)

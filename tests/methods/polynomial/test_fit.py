@@ -74,7 +74,7 @@ def test_between_a_few_factors_the_path_is_that_of_all_eigenvalues(monkeypatch):
     searched = exact.exact_fit(normal)
     assert auto.poles == () and len(searched.path.poles) >= 3
     system, label = centre(normal), normal.row_targets.argmax(1)
-    every = [exact._loo_errors(system, Spectrum(system), r, label)[0] for r in searched.path.ridge]
+    every = [exact._list_errors(system, Spectrum(system), r, label)[0] for r in searched.path.ridge]
     np.testing.assert_allclose(searched.path.squared_error, every, rtol=5e-3)
     assert searched.path.ridge[searched.path.chosen] == searched.ridge
     assert searched.path.squared_error.min() == pytest.approx(auto.squared_error.min(), rel=1e-2)

@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 from datassay.data.pictures import Pictures, image_size
 from datassay.data.samples import SampleSet
 from datassay.score.checks.codes import array_codes
-from datassay.score.checks.duplicates import duplicates, with_near
+from datassay.score.checks.duplicates import add_near, duplicates
 from datassay.score.checks.near_pictures import UNEXPLAINED, _fit_chance_bound, near_pictures
 
 RNG = np.random.default_rng(0)
@@ -95,7 +95,7 @@ def test_copies_join_the_groups_of_equal_rows():
     x = gaussian_filter(RNG.normal(size=(30, 6)), (0, 1))
     x[1] = x[0]
     outcome = duplicates(array_codes(x))
-    joined = with_near(outcome, np.array([[1, 5], [7, 9], [0, 1]]))
+    joined = add_near(outcome, np.array([[1, 5], [7, 9], [0, 1]]))
     assert joined.group.tolist() == outcome.group.tolist()
     assert joined.near[[0, 1, 5]].tolist() == [joined.near[0]] * 3 and joined.near[0] >= 0
     assert joined.near[7] == joined.near[9] != joined.near[0] and (joined.near >= 0).sum() == 5

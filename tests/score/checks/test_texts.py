@@ -6,7 +6,7 @@ import pytest
 
 from datassay.data.samples import Column, SampleSet
 from datassay.score.checks.data_issues import data_issues
-from datassay.score.checks.texts import normalize_texts, text_places
+from datassay.score.checks.texts import normalize_texts, text_coordinates
 
 RNG = np.random.default_rng(0)
 WORDS = np.array(["".join(RNG.choice(list("abcdeilmnorstu"), 6)) for _ in range(60)])
@@ -72,7 +72,7 @@ def test_texts_of_one_template_are_no_copies():
 
 def test_a_text_lies_near_what_shares_its_words():
     texts = ["a cold wet day", "A cold, wet  day!", "a cold wet night", "ugly hum of bees"]
-    places = text_places(normalize_texts(texts))
+    places = text_coordinates(normalize_texts(texts))
     near, far = (np.linalg.norm(places[0] - places[i]) for i in (2, 3))
     assert np.array_equal(places[0], places[1]) and 0.3 < near < 0.8 < far < 1.1
 

@@ -125,7 +125,7 @@ def test_the_best_of_groups_are_the_best_of_all(b):
     effect = torch.randperm(3 * b, generator=torch.Generator().manual_seed(b)).view(3, b).float()
     for keep in {1, min(b, 7)}:
         for largest in (True, False):
-            values, index = search._topk(effect, keep, keeps_largest=largest)
+            values, index = search._select_extremes(effect, keep, keeps_largest=largest)
             assert values.equal(effect.topk(keep, 1, largest=largest).values)
             assert effect.gather(1, index).equal(values)
 
@@ -141,7 +141,7 @@ def test_a_loss_is_rebuilt_from_what_is_stored_of_it(settings):
     stored = json.loads(json.dumps(describe_loss(loss)))
     assert repr(objective_of(stored, "auto", "ix")) == repr(loss)
     assert repr(objective_of(stored, "bce", "ix")) == repr(loss)
-    for other in ("mse", "cross_entropy", nn.MSELoss(), own_loss):
+    for other in ("mse", "cross_entropy", nn.MSELoss(), self_influence_loss):
         with pytest.raises(SettingError, match="was asked with another"):
             objective_of(stored, other, "ix")
     others = [Objective("bce"), Objective("mse"), *(Objective("bce", **s) for s in OTHER_LOSSES)]
@@ -410,21 +410,21 @@ def test_what_changed_is_told_by_name(tmp_path):
         da.open_index(path).query(new)
 
 
-def own_loss(model, batch):
+def self_influence_loss(model, batch):
     return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
 
 
 def test_a_loss_of_the_users_must_be_given_again(tmp_path):
     model, train, new = trained()
-    ix = da.index(model, train, tmp_path / "ix", loss=own_loss)
+    ix = da.index(model, train, tmp_path / "ix", loss=self_influence_loss)
     with pytest.raises(SettingError, match="loss must be given"):
         da.open_index(tmp_path / "ix", model)
     with pytest.raises(SettingError, match="other code"):
-        da.open_index(tmp_path / "ix", model, loss=lambda m, b: own_loss(m, b) * 2)
+        da.open_index(tmp_path / "ix", model, loss=lambda m, b: self_influence_loss(m, b) * 2)
     da.index(model, train, tmp_path / "named")
     with pytest.raises(SettingError, match="was asked with another"):
         da.open_index(tmp_path / "named", model, loss="mse")
-    again = da.open_index(tmp_path / "ix", model, loss=own_loss)
+    again = da.open_index(tmp_path / "ix", model, loss=self_influence_loss)
     assert (again.query(new, top=None).effect == ix.query(new, top=None).effect).all()
 
 
@@ -508,10 +508,10 @@ def test_ids_that_are_texts(tmp_path):
 def test_networks_of_transformers_alone_are_built_again_and_nothing_is_fetched():
     transformers = pytest.importorskip("transformers")
     kinds = {"GPT2LMHeadModel": transformers.GPT2LMHeadModel, "GPT2Config": None, "evil": None}
-    assert {name: opening._transformers_class(name) for name in kinds} == kinds
+    assert {name: opening._find_transformers_class(name) for name in kinds} == kinds
     nested = {"attn_implementation": "evil/kernel"}
     config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
-    assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}
+    assert opening.remove_remote_code(config) == {"n_embd": 8, "text_config": {}}
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

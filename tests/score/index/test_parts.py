@@ -34,8 +34,8 @@ def test_weights_are_those_of_the_least_squared_error(noise):
         s[3] = s[4]
         rows = np.vstack([np.diag(s), noise**0.5 * s])
         wanted, _ = nnls(rows, np.append(s, 0.0))
-        np.testing.assert_allclose(encoding._weights(s, noise), wanted, atol=1e-7)
-    assert encoding._weights(torch.tensor([2.0, 0.0]), noise)[1] == (noise == 0)
+        np.testing.assert_allclose(encoding._weigh_coordinates(s, noise), wanted, atol=1e-7)
+    assert encoding._weigh_coordinates(torch.tensor([2.0, 0.0]), noise)[1] == (noise == 0)
 
 
 @pytest.mark.parametrize("n_used", [0, 1, 3, 7])
@@ -92,8 +92,8 @@ def test_the_mean_correlation_by_hand():
     half = 1.96 * np.std(each, ddof=1) / 8**0.5
     wanted = {"mean": np.mean(each), "low": np.mean(each) - half, "queries": 8, "samples": 30}
     wanted["high"] = min(1.0, np.mean(each) + half)
-    assert fidelity._summary(exact, ours) == pytest.approx(wanted)
-    assert fidelity._summary(exact[:, :6], exact[:, :6])["high"] == 1
+    assert fidelity._summarise_correlation(exact, ours) == pytest.approx(wanted)
+    assert fidelity._summarise_correlation(exact[:, :6], exact[:, :6])["high"] == 1
 
 
 @pytest.mark.parametrize("code", [errno.ENOTEMPTY, errno.EACCES, None])

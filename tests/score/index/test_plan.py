@@ -12,7 +12,7 @@ from datassay.plan import EIGEN_WORK
 from datassay.score import index_plan
 from datassay.score.index import curvature as fitting
 from datassay.score.index import plan as planning
-from datassay.score.index.plan import _stand_in
+from datassay.score.index.plan import _identity_basis
 from datassay.score.influence.exact_blocks import LARGEST_SIDE
 from datassay.store.features import features_manifest
 
@@ -120,7 +120,7 @@ def test_a_stand_in_is_as_large_as_the_basis_of_the_block():
     for sides in ((1, 7), (3, 1), (4, 5), (2, LARGEST_SIDE + 1)):
         block = Block("a", sides, ("a",))
         for exact in (False, True):
-            basis = _stand_in(block, exact, torch.float32, torch.device("cpu"))
+            basis = _identity_basis(block, exact, torch.float32, torch.device("cpu"))
             axes = (basis.dense_basis, basis.row_basis, basis.column_basis)
             whole, left, right = (None if axis is None else len(axis) for axis in axes)
             if exact:

@@ -8,7 +8,7 @@ from torch import nn
 import datassay as da
 from datassay.score.influence.exact_blocks import Penalty
 from datassay.score.influence.linearized import choice, training
-from datassay.score.influence.trained_network import trained_network, with_temperature
+from datassay.score.influence.trained_network import soften_loss, trained_network
 
 N, K, WIDTH = 120, 3, 6
 
@@ -41,7 +41,7 @@ def prepared(net, x, y):
         net, samples, loss="auto", parameters=None, precision="float32", device=None,
         progress=lambda *_: None,
     )  # fmt: skip
-    with_temperature(network, "auto")
+    soften_loss(network, "auto")
     return network
 
 
@@ -53,7 +53,7 @@ def test_retrained_halves_are_those_of_a_linear_network():
     weights = torch.cat([net.weight, net.bias[:, None]], 1).flatten().detach()
     torch.testing.assert_close(jacobian @ weights, f, rtol=1e-4, atol=1e-5)
     half = (torch.arange(N) % 2 == 0).float()
-    loss = prepared(net, x, y).own_loss
+    loss = prepared(net, x, y).self_influence_loss
     whole = training.Runs(jacobian.flatten(0, 1), f, labels, torch.ones(1, N) / N, loss)
     (outputs,) = training.retrain(whole, half[None] / half.sum())
     truth = descend(x, y, 30, weights=half)(x).detach()
@@ -83,7 +83,7 @@ def test_products_of_an_exact_block_are_the_definition(n_roots):
         torch.randn(rows, 12, generator=generator).double() for rows in (n_roots, 7, 3)
     )
     penalties = [Penalty(share, 0.01) for share in (1.0, 0.1)]
-    products = choice._exact_products(roots, 9, penalties, gradients, queries)
+    products = choice._multiply_by_exact_inverse(roots, 9, penalties, gradients, queries)
     hessian = roots.T @ roots / 9
     for product, penalty in zip(products, penalties, strict=True):
         damping = penalty.share * hessian.diagonal().mean() + penalty.decay

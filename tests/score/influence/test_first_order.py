@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import datassay as da
 from datassay.errors import SettingError
-from datassay.score.influence.first_order import TRUSTED, _join, _products, too_far
+from datassay.score.influence.first_order import TRUSTED, _join, _multiply, too_far
 from datassay.score.influence.segments import tracin_settings
 from helpers.findings import make_findings
 
@@ -44,7 +44,7 @@ def test_batches_of_some_rows_are_joined_as_if_the_others_were_zero(chosen):
 def test_products_are_those_of_all_rows_the_missing_ones_zero(ours, theirs):
     coords, rows, whole = of_rows(ours, 4, 0)
     matrix, q_rows, q_whole = of_rows(theirs, 5, 1)
-    products = _products(coords, rows, matrix, q_rows, COLUMNS)
+    products = _multiply(coords, rows, matrix, q_rows, COLUMNS)
     torch.testing.assert_close(products, whole @ q_whole.T, atol=1e-5, rtol=1e-5)
 
 

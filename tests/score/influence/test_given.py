@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
 import datassay as da
 from datassay.errors import DataError
 from datassay.progress import silent
-from datassay.score.influence.given import given_sets, label_doubts
+from datassay.score.influence.given import given_sets, warn_if_labels_mismatch
 from datassay.score.influence.trained_network import trained_network
 
 N, ERRORS = 300, 20
@@ -121,5 +121,5 @@ def test_asking_the_network_holds_no_stream(digits):
     network = trained_network(
         net, given, loss="auto", parameters=None, precision="float64", device=None, progress=silent
     )
-    (reported,) = label_doubts(network)
+    (reported,) = warn_if_labels_mismatch(network)
     assert "no more than by chance" in reported and given._held is None

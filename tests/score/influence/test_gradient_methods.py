@@ -119,7 +119,7 @@ def of_first(model, batch):
     return model(batch[0])[:, 0]
 
 
-def own_loss(model, batch):
+def self_influence_loss(model, batch):
     return losses(model(batch[0]), batch[1])
 
 
@@ -132,8 +132,8 @@ several = data(N)[0], (data(N, 3)[0][:, :K] > 0).double()
         (data(N), {}, SOFT, False),
         (data(N), {"temperature": 3.0}, ", temperature 3", False),
         (data(N), {"temperature": 1.0}, "", False),
-        (data(N), {"loss": own_loss}, "", False),
-        (data(N), {"loss": own_loss, "temperature": 3.0}, "", True),
+        (data(N), {"loss": self_influence_loss}, "", False),
+        (data(N), {"loss": self_influence_loss, "temperature": 3.0}, "", True),
         (data(N, values=True), {}, "", False),
         (data(N, values=True), {"temperature": 3.0}, "", True),
         (data(N), {"loss": nn.MSELoss()}, "", False),
@@ -168,9 +168,9 @@ def test_units(u, t):
     other = copy.deepcopy(model)
     with torch.no_grad():
         other[0].weight.div_(u)
-    before = run(model, train, queries, loss=own_loss, measure=of_first)
+    before = run(model, train, queries, loss=self_influence_loss, measure=of_first)
     scaled = [(u * x, y) for x, y in (train, queries)]
-    after = run(other, *scaled, loss=lambda m, b: t * own_loss(m, b), measure=of_first)
+    after = run(other, *scaled, loss=lambda m, b: t * self_influence_loss(m, b), measure=of_first)
     # Of a custom loss the curvature is Σ ∇ℓ ∇ℓᵀ: t² against t of the gradient.
     np.testing.assert_allclose(t * after.effect, before.effect, rtol=1e-8, atol=1e-14)
 

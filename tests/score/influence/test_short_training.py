@@ -14,7 +14,7 @@ from datassay.score.influence.short_training import (
     left_to_learn,
     quadrature,
 )
-from datassay.score.influence.trained_network import trained_network, with_temperature
+from datassay.score.influence.trained_network import soften_loss, trained_network
 
 DRAW = torch.Generator().manual_seed(0)
 
@@ -80,7 +80,7 @@ def test_what_is_left_is_the_gradient_of_the_mean_loss():
         net, samples, loss="auto", parameters=None, precision="float64", device=None,
         progress=lambda *_: None,
     )  # fmt: skip
-    with_temperature(network, 2.0)
+    soften_loss(network, 2.0)
     left = left_to_learn(network, "auto")
     x, y = (torch.as_tensor(one) for one in train)
     wide = net.double()

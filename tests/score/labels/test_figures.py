@@ -10,7 +10,7 @@ import torch
 
 from datassay.score.label_issues import label_issues
 from datassay.score.labels.noise import explain
-from datassay.score.labels.outliers import _mixture, outliers
+from datassay.score.labels.outliers import _fit_mixture, outliers
 from datassay.score.labels.ridge import judge_steps
 from datassay.score.registry import Sizes
 from helpers.figures import freeze, frozen_test
@@ -117,7 +117,7 @@ CASES = {
     "few targets": partial(of_targets, 7, factor=4.0, n=40, trusted=np.arange(40) < 20),
     "several labels": partial(of_several, 0),
     "outputs of 0": of_zeros,
-    "a mixture of many": lambda: _mixture(FLAT, 0 * FLAT - 4.7, 3.0, 0.05, FLAT > -45)[:3],
+    "a mixture of many": lambda: _fit_mixture(FLAT, 0 * FLAT - 4.7, 3.0, 0.05, FLAT > -45)[:3],
     "a plan": of_plan,
     "doubted": partial(of_labels, 13, 3, n=120, flips=[(0, 1, 0.15)], judges=(0.45,)),
     "classes": partial(of_classes, 1),

@@ -13,8 +13,8 @@ from datassay.score.label_issues import label_issues
 from datassay.score.labels.outliers import (
     AT_LIMIT,
     LIMIT_SHARE,
+    _fit_mixture,
     _flag_limit,
-    _mixture,
     _scales,
     least_share,
     outliers,
@@ -101,7 +101,7 @@ def test_the_mixture_is_fitted_by_its_greatest_likelihood(nu, share):
     rng = np.random.default_rng(0)
     z = np.r_[1.7 * rng.standard_t(4, 400), rng.uniform(-60, 60, 30)]
     anywhere = torch.full((430,), -np.log(120.0), dtype=torch.float64)
-    likelihood, wrong, *_ = _mixture(torch.from_numpy(z), anywhere, nu, share, anywhere < 0)
+    likelihood, wrong, *_ = _fit_mixture(torch.from_numpy(z), anywhere, nu, share, anywhere < 0)
 
     def lost(parameters):
         scale, lot = np.exp(parameters[0]), expit(parameters[1]) if share else 0.0

@@ -13,7 +13,7 @@ from datassay.data import SampleSet, load
 from datassay.errors import SettingError, install
 from datassay.models import build_model
 from datassay.score import data_issues, label_issues, nearest_neighbors
-from datassay.score.checks.weak_groups import told_groups
+from datassay.score.checks.weak_groups import find_weak_groups
 from datassay.score.labels.issues import FEWEST
 
 SOURCE = "cleanlab.datalab.internal.issue_manager"
@@ -131,7 +131,7 @@ class WeakGroups(_Verdict, _datalab_manager("UnderperformingGroupIssueManager"))
         rows, names = np.asarray(features, float), tuple(map(str, range(probability.shape[1])))
         train = SampleSet(rows, labels, np.arange(len(labels)), names)
         columns = pa.table({f"x{j}": column for j, column in enumerate(rows.T)})
-        groups = told_groups(train, probability, columns)[0]
+        groups = find_weak_groups(train, probability, columns)[0]
         is_member = np.any([np.zeros(len(labels), bool), *(group.samples for group in groups)], 0)
         chance = probability[np.arange(len(labels)), labels]
         share = min(1.0, chance[is_member].mean() / chance.mean()) if is_member.any() else 1.0

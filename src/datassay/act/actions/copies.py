@@ -10,7 +10,7 @@ from datassay.score.checks.copies import is_copy
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
-    """Return the action that keeps the first of each group of copies with equal targets, if any."""
+    """Return the action that keeps one of each group of copies with equal targets; or None."""
     removed = is_copy(coalesce(scores.copies, np.arange(len(train))), train.y)
     if removed.sum() < max(1, len(train) / 100):  # removing less than 1 % changes no score visibly
         return None

@@ -13,7 +13,7 @@ GAIN_PER_ERROR = (-0.1, 0.4, 1.5)
 
 
 def expected_review_gain(issues: LabelIssues, score: float) -> ActionGain | None:
-    """Return what a review of the labels worth a look is expected to gain.
+    """Return the gain to expect from reviewing the labels worth a look; None without any.
 
     Args:
         issues: of the labels of n samples.

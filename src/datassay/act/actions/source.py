@@ -10,7 +10,7 @@ from datassay.data.samples import SampleSet
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
-    """Return the action that relabels suspects of erring sources alone; None without any."""
+    """Return the action that relabels only suspects from sources that err; or None."""
     issues = scores.issues
     sources = issues.sources
     if sources is None:

@@ -35,7 +35,7 @@ class Blocks:
     router: Any = None
 
     def weights(self, held_out: SampleSet) -> Float[np.ndarray, "m K"]:
-        """Return how much each model counts for each sample, [m, K]."""
+        """Return the weight of each of the K block models for each sample, [m, K]."""
         if self.router is None:
             return np.tile(self.share, (len(held_out), 1))
         rows = np.asarray(held_out.x, np.float64).reshape(len(held_out), -1)
@@ -189,10 +189,7 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
 
 
 def predictions(
-    learner: Learner,
-    train: SampleSet,
-    held_out: SampleSet,
-    action: Action,
+    learner: Learner, train: SampleSet, held_out: SampleSet, action: Action
 ) -> Float[np.ndarray, "R m k"]:
     """Return predictions of R models on held-out samples, trained on the samples of an action.
 
@@ -218,7 +215,7 @@ def predictions(
 def fittings_of(
     learner: Learner, train: SampleSet, held_out: SampleSet, action: Action, seeds: range
 ) -> list[Fitting]:
-    """Return what is fitted for an action: one fitting, or one per block."""
+    """Return the fits that an action needs, each with R seeds: one, or one per block."""
     weights = action.weights if action.is_weighted else None
     if action.blocks is None:
         subsets = (action.kept,)
@@ -232,7 +229,7 @@ def fittings_of(
 def route_predictions(
     action: Action, held_out: SampleSet, outputs: Sequence[Float[np.ndarray, "R m k"]]
 ) -> Float[np.ndarray, "R m k"]:
-    """Return an action's predictions from the outputs of its fittings: blocks are averaged."""
+    """Return an action's predictions; those of several blocks' models are averaged by weight."""
     if action.blocks is None:
         return outputs[0]
     share = action.blocks.weights(held_out)  # [m, K]

@@ -105,14 +105,14 @@ def compare_actions(
     return ActionTable(
         actions=_rank_rows(rows),
         left_out=left_out,
-        metric=parts[0].yardstick.metric,
+        metric=parts[0].scoring_rule.metric,
         score=comparison.score(),
         score_given=comparison.score(as_given=True),
         n_held_out=n_held_out,
         n_suspected=n_held_out - sum(int(mask.sum()) for mask in job.is_trusted),
         n_parts=len(parts),
         n_seeds=parts[0].learner.repeats,
-        is_corrected=any(fold.yardstick.is_corrected for fold in parts),
+        is_corrected=any(fold.scoring_rule.is_corrected for fold in parts),
         seconds=time.perf_counter() - started,
     )
 
@@ -157,7 +157,7 @@ class _Job:
         return rows
 
     def _combine(self, rows: Sequence[ActionGain], actions: Sequence[Action]) -> list[ActionGain]:
-        """Return a row for each action tried after the best one; what raises its gain is kept."""
+        """Return a row per action tried on top of the best; each that raises the gain is kept."""
         recommended = [row for row in _rank_rows(list(rows)) if row.is_advised]
         candidates = [r for r in recommended if r.kind == COPIES or not self.kinds[r.kind].follows]
         best_row = next((row for row in candidates if self.kinds[row.kind].is_followed), None)
@@ -186,7 +186,7 @@ class _Job:
         return combinations
 
     def _leave_out_removal(self, actions: Sequence[Action]) -> list[Action]:
-        """Return the actions, without removal unless it gains half a point above relabelling."""
+        """Return the actions; removal only if it gains TOLERATED more than relabelling does."""
         relabel = next((a for a in actions if a.kind == RELABEL and self._is_undecided(a)), None)
         bound = -np.inf
         if relabel is not None:
@@ -194,7 +194,7 @@ class _Job:
         return [a for a in actions if a.kind != REMOVE or self.gain(a).gain > bound + TOLERATED]
 
     def _keep_one_drop(self, actions: Sequence[Action]) -> list[Action]:
-        """Return the actions with one drop: the largest that seems free, else the smallest."""
+        """Return the actions with a single drop: the largest that is free, or the smallest."""
         drops = [action for action in actions if action.kind == DROP]
         free_drops = [action for action in drops if not costs(self.gain(action).gain)]
         tried_drops = free_drops[-1:] or drops[:1]
@@ -214,15 +214,15 @@ class _Job:
         return self.comparison.gain(action.key, is_searched=is_searched)
 
     def describe_change(self, row: Interval | ActionGain) -> str:
-        """Return the interval of a change in words, such as −0.5 to 1.2 points."""
-        if self.comparison.parts[0].yardstick.metric == R2:
+        """Return a gain's interval in words, such as "−0.5 to 1.2 points"."""
+        if self.comparison.parts[0].scoring_rule.metric == R2:
             text = f"{row.low:.3f} to {row.high:.3f} of R²"
         else:
             text = f"{100 * row.low:.1f} to {100 * row.high:.1f} points"
         return text.replace("-", "−")
 
     def screened_row(self, action: Action, is_hopeless: bool = False) -> ActionGain:
-        """Return the row of an action that was only screened."""
+        """Return the table row of an action that was estimated in closed form, not retrained."""
         outcome = self.screened.get(action.key)
         note = ""
         if outcome is not None and is_hopeless:
@@ -237,7 +237,7 @@ class _Job:
         )  # fmt: skip
 
     def retrained_row(self, action: Action) -> ActionGain:
-        """Return the row of what an action gained, without verdict and control yet."""
+        """Return the table row of a retrained action, still without verdict and control."""
         if not self.comparison.is_retrained(action.key):
             return self.screened_row(action)
         outcome = self.gain(action)
@@ -267,7 +267,7 @@ class _Job:
         return replace(row, control=control, seconds=self.comparison.seconds_of(action.key))
 
     def _select_drops(self, drops: Sequence[Action]) -> list[int]:
-        """Return positions of the largest drop free in closed form and the next, or the first's."""
+        """Return positions of the drops to retrain: the largest that seems free, and the next."""
         free_idx = [
             i for i, action in enumerate(drops) if not costs(self.screened_row(action).gain)
         ]
@@ -308,7 +308,7 @@ class _Job:
 def _propose_actions(
     fold: Part, seed: int, skipped: Collection[str] = ()
 ) -> tuple[dict[Key, Action], tuple[str, ...]]:
-    """Return the actions proposed for a part, by key, and sentences why others are not tried."""
+    """Return a part's proposed actions by key, and sentences on why others are left out."""
     actions, left_out = proposals(
         fold.train, fold.issues, fold.information, takes_weights=fold.learner.takes_weights,
         seed=seed, without=skipped, copies=fold.copies,
@@ -317,7 +317,7 @@ def _propose_actions(
 
 
 def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
-    """Return whether the closed form rules out a gain; never for SAVES, which need not gain."""
+    """Return whether the closed form rules out a gain; never of actions that may save samples."""
     if kind.name in SAVES:
         return False
     if kind.is_slow:
@@ -326,14 +326,14 @@ def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
 
 
 def _screen_actions(fold: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
-    """Return gains in closed form on a part, with intervals over held-out samples, by key."""
+    """Return each action's gain in closed form on a part, as intervals by key; {} without lin."""
     if fold.lin is None:
         return {}
-    closed = screen(fold.lin, fold.train, fold.penalty, fold.yardstick, seed)
+    closed = screen(fold.lin, fold.train, fold.penalty, fold.scoring_rule, seed)
     try:
         base = closed.scores(as_it_is(fold.train), fold.train)
         return {
-            key: mean_interval(closed.scores(action, fold.train) - base, fold.yardstick.unit)
+            key: mean_interval(closed.scores(action, fold.train) - base, fold.scoring_rule.unit)
             for key, action in actions.items()
         }
     except DataError:
@@ -343,7 +343,7 @@ def _screen_actions(fold: Part, actions: dict[Key, Action], seed: int) -> dict[K
 def _choose_affordable(
     actions: dict[Key, Action], screened: dict[Key, Interval], budget: float, per_fit: float
 ) -> set[Key]:
-    """Choose actions to retrain: the most promising, while the budget lasts; at least one."""
+    """Return keys of the most promising actions that the seconds suffice for; at least one."""
     order = sorted(actions, key=lambda key: -screened[key].gain if key in screened else 0.0)
     keys = set(order[:1])
     seconds = 0.0
@@ -355,7 +355,7 @@ def _choose_affordable(
 
 
 def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
-    """Return rows with verdict and advice, by advice and expected gain, the only screened last."""
+    """Return rows with verdict and advice, best first; those only screened come last."""
     retrained = [row for row in rows if row.how == RETRAINED]
     reported = [
         replace(row, verdict=v, advice=_choose_advice(row))
@@ -383,7 +383,7 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
 
 
 def _choose_advice(row: ActionGain) -> str:
-    """Return what to do; fewer samples that do as well are worth having without any gain."""
+    """Return the advice on a row; FREE where fewer samples do as well."""
     result = advice(row.gain, row.low, row.high)
     is_free = result == LEAVE and row.low >= -MOST_LOST and not costs(row.gain, row.high)
     if is_free and row.kind in SAVES:

@@ -118,7 +118,7 @@ class ActionTable(Tabular):
         return next((action for action in self.actions if action.advice == DO), None)
 
     def to_table(self) -> pa.Table:
-        """Return one row per action, with the fields of ActionGain as columns."""
+        """Return a table with a row per action and a column per field of ActionGain."""
         names = field_names(ActionGain)
         return pa.table({
             name: [getattr(action, name) for action in self.actions] for name in names

@@ -53,7 +53,7 @@ class ActionKind:
         propose: takes samples and their scores; returns the action, an iterator of several, a
             sentence why there is none, or None if there is nothing to report.
         estimate: in place of `propose` where samples at hand cannot try it: takes a learner, the
-            samples, a Yardstick and `whole=` (`gain_of_more`); returns the expected gain, or None.
+            samples, a ScoringRule and `whole=` (`gain_of_more`); returns its gain, or None.
         doing: what is done, as the subject of a sentence; "{them}" stands for the suspects.
         fits: number of models per seed at most, those of its controls too.
         evidence: anchor of the section of a run's page that it rests on.
@@ -85,7 +85,7 @@ class ActionKind:
 
 
 def action_kinds() -> dict[str, ActionKind]:
-    """Return all kinds of actions by name: of labels and copies, of methods, of plug-ins."""
+    """Return all kinds of actions by name: built-in ones, those of methods, and of plug-ins."""
     built_in = [import_module(f"datassay.act.actions.{name}").ACTION for name in BUILT_IN]
     modules = folder_modules("datassay.methods", "action")
     of_methods = [kind for module in modules for kind in module.ACTIONS]

@@ -40,14 +40,14 @@ class Chosen:
     note: str = ""
 
     def scores(self) -> list[Float[np.ndarray, "1 m"]]:
-        """Return scores of held-out samples by part, means over seeds, summed over groups."""
+        """Return held-out scores, averaged over seeds and summed by group, [1, m] for each part."""
         pairs = zip(self.parts, self.base, strict=True)
-        scores = [fold.yardstick.scores(base).mean(0, keepdims=True) for fold, base in pairs]
-        return sum_by_group(scores, [fold.yardstick.groups for fold in self.parts])
+        scores = [fold.scoring_rule.scores(base).mean(0, keepdims=True) for fold, base in pairs]
+        return sum_by_group(scores, [fold.scoring_rule.groups for fold in self.parts])
 
 
 def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
-    """Choose between what the parts learn by and the usual models of tables.
+    """Return the learner that predicts best: the parts' own, or one of the usual for tables.
 
     Args:
         own: the parts with their own learners.
@@ -94,7 +94,7 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
 
 
 def trial_seconds(train: SampleSet, n_fits: int) -> float:
-    """Return nominal seconds of fits of boosted trees; 0 where no model of tables is tried."""
+    """Return estimated seconds of n_fits boosted-tree fits; 0 if no table model suits."""
     if train.kind != "row" or train.y.ndim > 1:
         return 0.0
     return n_fits * fit_seconds(len(train), len(column_parts(train)), train.n_classes)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from datassay.act.choose.action import Action, as_it_is, fittings_of, route_predictions
 from datassay.act.choose.kinds import ActionKind, ProposalScores, combine_actions
-from datassay.act.choose.parts import FIFTHS, R2, Part, Yardstick, mark_trusted
+from datassay.act.choose.parts import FIFTHS, R2, Part, ScoringRule, mark_trusted
 from datassay.optional import coalesce, drop_none, take_first
 from datassay.stats import (
     FEWEST_PARTS,
@@ -32,7 +32,7 @@ Predictions = Float[np.ndarray, "R _ k"]
 
 
 def analyses(parts: Sequence[Part]) -> list[list[tuple[int, range]]]:
-    """Return one or two interim analyses, each as (part, seeds) of the models that it adds."""
+    """Return one or two interim analyses: each lists (part, seeds) of the models it adds."""
     seeds_of = [range(fold.learner.repeats) for fold in parts]
     n_first = FEWEST_MODELS if len(parts) < FEWEST_PARTS else 1
     # Fits that draw nothing are the same for every seed: the first says all.
@@ -68,17 +68,17 @@ class Comparison:
     base: list[Predictions]
     overdue: set[Key] = field(default_factory=set)
     _runs: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
-    _extremes: list[tuple[Yardstick, ...]] = field(init=False)  # fewest, most wrong: by part each
-    _yardsticks: list[Yardstick] = field(init=False)
+    _extremes: list[tuple[ScoringRule, ...]] = field(init=False)  # fewest, most wrong: by part each
+    _rules: list[ScoringRule] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._yardsticks = [fold.yardstick for fold in self.parts]
+        self._rules = [fold.scoring_rule for fold in self.parts]
         self._extremes = list(zip(*(fold.extremes for fold in self.parts), strict=True))
 
     def train(
         self, keys: Sequence[Key], analysis: Sequence[tuple[int, range]], *, control: bool = False
     ) -> None:
-        """Fit the models of actions, or of their controls, that an analysis adds.
+        """Fit the models that an interim analysis adds, for actions or for their controls.
 
         An action whose models are not all fitted when the time is over becomes overdue.
         """
@@ -113,7 +113,7 @@ class Comparison:
         return (key, control) in self._runs
 
     def follow(self, key: Key, kind: ActionKind) -> Action | None:
-        """Add the action of `key` followed by one of `kind`; None where no part proposes both."""
+        """Return the action of `key` followed by one of `kind`, added to each part; or None."""
         added: list[Action] = []
         for fold, actions in zip(self.parts, self.proposed, strict=True):
             scores = ProposalScores(fold.issues, fold.information, copies=fold.copies)
@@ -144,14 +144,14 @@ class Comparison:
         *,
         control: bool = False,
         as_given: bool = False,
-        rules: Sequence[Yardstick] = (),
+        rules: Sequence[ScoringRule] = (),
     ) -> list[Float[np.ndarray, "_ _"]]:
-        """Return score differences to the samples as they are, [R, m] for each retrained part.
+        """Return scores after minus before an action, [R, m] for each retrained part.
 
-        as_given: as if every held-out label were right. rules: by part; none: the yardsticks.
+        as_given: as if every held-out label were right. rules: by part; none: the scoring rules.
         """
         results = []
-        rules = rules or self._yardsticks
+        rules = rules or self._rules
         run = self._runs[key, control]
         for rule, base, outputs in zip(rules, self.base, run.outputs, strict=True):
             if outputs:
@@ -161,9 +161,9 @@ class Comparison:
         return results
 
     def gain(self, key: Key, *, is_searched: bool) -> Interval:
-        """Return the gain of an action with its interval, on the parts where it was retrained."""
-        unit = float(np.mean([rule.unit for rule in self._yardsticks]))
-        retrained = zip(self._yardsticks, self._runs[key, False].outputs, strict=True)
+        """Return the gain of an action with its interval, over the parts where it is retrained."""
+        unit = float(np.mean([rule.unit for rule in self._rules]))
+        retrained = zip(self._rules, self._runs[key, False].outputs, strict=True)
         groups = [rule.groups for rule, outputs in retrained if outputs]
         differences = sum_by_group(self.differences(key), groups)
         level = LEVEL
@@ -171,19 +171,19 @@ class Comparison:
         if len(analyses(self.parts)) > 1:
             level = LOOKS[self.is_complete(key)]
             if not self.is_complete(key):
-                pairs = zip(self._yardsticks, self.base, strict=True)
+                pairs = zip(self._rules, self.base, strict=True)
                 base = sum_by_group([rule.scores(predicted) for rule, predicted in pairs], groups)
         return paired_interval(differences, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
-        """Return the interval's ends, widened for the fewest and most wrong labels that may be.
+        """Return the interval's ends, widened for the fewest and most labels possibly wrong.
 
         Those of R² are widened for the error of its variance, too.
         """
         # T says which noise was found; what it missed, such as a second rule in some labels, is
         # known by the share of wrong labels alone.
         ends = [mean(self.differences(key, rules=rules)) for rules in self._extremes]
-        is_r2 = self._yardsticks[0].metric == R2
+        is_r2 = self._rules[0].metric == R2
         if is_r2 and self.parts[0].doubt is not None:
             # As far as wrong targets make fits vary, their harm falls as 1/n: all samples, of which
             # each part learns from four fifths, suffer as much less.
@@ -192,7 +192,7 @@ class Comparison:
         low = gain.low + min(shifts)
         high = gain.high + max(shifts)
         if is_r2:
-            targets = np.concatenate([rule.counted.y for rule in self._yardsticks])
+            targets = np.concatenate([rule.counted.y for rule in self._rules])
             return widen_by_variance(gain.gain, low, high, targets)
         score = self.score()  # from it no action can take an accuracy below 0 or beyond 1
         return max(low, min(-score, gain.gain)), min(high, max(1 - score, gain.gain))
@@ -204,7 +204,7 @@ class Comparison:
 
     def score(self, *, as_given: bool = False) -> float:
         """Return the score of the samples as they are, mean over models and held-out samples."""
-        pairs = zip(self._yardsticks, self.base, strict=True)
+        pairs = zip(self._rules, self.base, strict=True)
         return mean([rule.scores(predicted, as_given=as_given) for rule, predicted in pairs])
 
     def mark_trusted_labels(self) -> list[Bool[np.ndarray, " m"]]:
@@ -230,8 +230,8 @@ def mean(differences: Sequence[Float[np.ndarray, "_ _"]]) -> float:
 
 
 def _mark_trusted_labels(fold: Part, predicted: Predictions) -> Bool[np.ndarray, " m"]:
-    """Return which held-out labels of a part are likelier right than wrong."""
+    """Return a mask of a part's held-out labels that are likelier right than wrong, [m]."""
     if not fold.train.is_classification:
-        return np.ones(len(fold.yardstick.counted), bool)
+        return np.ones(len(fold.scoring_rule.counted), bool)
     noise = coalesce(fold.noise, np.eye(fold.train.n_classes))
     return mark_trusted(predicted, fold.held_out.y, noise)

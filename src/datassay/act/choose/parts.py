@@ -46,23 +46,23 @@ NO_NOISE = 1e-9  # smaller rates of T are rounding: they say nothing of which la
 
 
 @result
-class Yardstick:
+class ScoringRule:
     """The scoring rule of m held-out samples; the mean over samples is the score.
 
     Attributes:
         held_out: the samples, with their given labels.
-        worth: [m, k], what predicting each class counts; None for targets that are numbers.
-        given_worth: [m, k], the same as if every given label were right.
+        credit: [m, k], what predicting each class counts; None for targets that are numbers.
+        given_credit: [m, k], the same as if every given label were right.
         metric: "accuracy", "balanced accuracy" or "R²".
-        is_corrected: whether `worth` counts with wrong labels.
+        is_corrected: whether `credit` counts with wrong labels.
         rows: [m], which samples count; None: all. Targets that are suspected do not.
         spread: [k], mean square of the targets' deviations, which R² divides by; None: that of the
             samples that count.
     """
 
     held_out: SampleSet
-    worth: Float[np.ndarray, "m k"] | None
-    given_worth: Float[np.ndarray, "m k"] | None
+    credit: Float[np.ndarray, "m k"] | None
+    given_credit: Float[np.ndarray, "m k"] | None
     metric: str
     is_corrected: bool
     rows: Bool[np.ndarray, " m"] | None = None
@@ -71,9 +71,9 @@ class Yardstick:
     def scores(
         self, predictions: Float[np.ndarray, "R m k"], *, as_given: bool = False
     ) -> Float[np.ndarray, "R counted"]:
-        """Return what each sample that counts adds to the score of each model."""
-        worth = self.given_worth if as_given else self.worth
-        if worth is None:  # targets are numbers
+        """Return each counted sample's contribution to each model's score."""
+        credit = self.given_credit if as_given else self.credit
+        if credit is None:  # targets are numbers
             outputs = torch.from_numpy(predictions)
             if as_given:
                 return sample_scores(outputs, self.held_out).numpy()
@@ -81,7 +81,7 @@ class Yardstick:
                 outputs = outputs[:, self.rows]
             return sample_scores(outputs, self.counted, self.spread).numpy()
         predicted = predictions.argmax(2)  # [R, m]
-        return worth[np.arange(len(worth)), predicted]
+        return credit[np.arange(len(credit)), predicted]
 
     @property
     def counted(self) -> SampleSet:
@@ -97,26 +97,26 @@ class Yardstick:
 
     @property
     def unit(self) -> float:
-        """Mean square of the largest worth, what one prediction weighs; 0 of numbers."""
-        if self.worth is None:
+        """Mean square of what one right prediction scores; 0 for a regression."""
+        if self.credit is None:
             return 0.0
-        return float(np.square(self.worth.max(1)).mean())
+        return float(np.square(self.credit.max(1)).mean())
 
 
-def yardstick(
+def scoring_rule(
     held_out: SampleSet, labels: np.ndarray, transition: Float[np.ndarray, "k k"] | None
-) -> Yardstick:
-    """Return how held-out predictions are scored; the training labels decide the metric."""
+) -> ScoringRule:
+    """Return the rule that scores held-out predictions, corrected for label noise T if given."""
     if not held_out.is_classification:
-        return Yardstick(held_out, None, None, R2, is_corrected=False)
+        return ScoringRule(held_out, None, None, R2, is_corrected=False)
     k = held_out.n_classes
     shares = np.bincount(labels, minlength=k) / len(labels)
     is_balanced = bool((shares[shares > 0] < RARE / k).any())
-    given_worth = worth = _tabulate_worth(held_out.y, np.eye(k), is_balanced)
+    given_credit = credit = _tabulate_credits(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
-        worth = _tabulate_worth(held_out.y, np.linalg.inv(transition), is_balanced)
+        credit = _tabulate_credits(held_out.y, np.linalg.inv(transition), is_balanced)
     metric = BALANCED if is_balanced else ACCURACY
-    return Yardstick(held_out, worth, given_worth, metric, worth is not given_worth)
+    return ScoringRule(held_out, credit, given_credit, metric, credit is not given_credit)
 
 
 def _is_invertible(transition: Float[np.ndarray, "k k"]) -> bool:
@@ -127,7 +127,7 @@ def _is_invertible(transition: Float[np.ndarray, "k k"]) -> bool:
 def with_share(
     transition: Float[np.ndarray, "k k"], labels: Int[np.ndarray, " m"], share: float
 ) -> Float[np.ndarray, "k k"]:
-    """Return noise as of T, so strong that a share of the given labels is wrong.
+    """Return T scaled so that a given share of the labels is wrong.
 
     Args:
         transition: T, as it was found; I: each wrong label is as likely as any other.
@@ -149,15 +149,16 @@ def with_share(
     return next(t for t in transitions if _is_invertible(t))
 
 
-def _tabulate_worth(
+def _tabulate_credits(
     labels: np.ndarray, inverse: Float[np.ndarray, "k k"], is_balanced: bool
 ) -> Float[np.ndarray, "m k"]:
-    """Return what predicting each class counts; balanced: each true class weighs the same."""
-    worth = inverse[labels]
+    """Return the credit for predicting each class; balanced: true classes weigh the same."""
+    # inverse: T⁻¹, which makes the expected credit that of the true labels.
+    credit = inverse[labels]
     if not is_balanced:
-        return worth
-    share = np.maximum(worth.mean(0), 1 / len(labels))  # of the true classes
-    return worth / (share * (share > 1 / len(labels)).sum())
+        return credit
+    share = np.maximum(credit.mean(0), 1 / len(labels))  # of the true classes
+    return credit / (share * (share > 1 / len(labels)).sum())
 
 
 def mark_trusted(
@@ -165,9 +166,9 @@ def mark_trusted(
     labels: np.ndarray,
     transition: Float[np.ndarray, "k k"],
 ) -> Bool[np.ndarray, " m"]:
-    """Return which held-out labels are likelier right than wrong, by R models that never saw them.
+    """Return a mask of held-out labels likelier right than wrong, [m].
 
-    transition: P(given label | true class); a row a true class.
+    probabilities: by R models that never saw these labels. transition: T[true, given].
     """
     true_class_p = probabilities.mean(0)
     if _is_invertible(transition):  # models of noisy labels predict noisy labels
@@ -216,25 +217,25 @@ class Part:
     spreads: Mapping[float, Float[np.ndarray, " k"]] = field(default_factory=dict)
 
     @property
-    def yardstick(self) -> Yardstick:
+    def scoring_rule(self) -> ScoringRule:
         """The scoring rule of the held-out samples."""
-        rule = yardstick(self.held_out, self.train.y, self.noise)
+        rule = scoring_rule(self.held_out, self.train.y, self.noise)
         if self.doubt is None:
             return rule
         return self._limit_doubt(rule, SUSPECTED)
 
     @property
-    def extremes(self) -> tuple[Yardstick, ...]:
-        """The yardsticks if as few, and if as many held-out labels are wrong as may be."""
+    def extremes(self) -> tuple[ScoringRule, ...]:
+        """The scoring rules for the fewest and for the most held-out labels that may be wrong."""
         if self.doubt is not None:
-            return tuple(self._limit_doubt(self.yardstick, limit) for limit in (SURE, LOOK))
+            return tuple(self._limit_doubt(self.scoring_rule, limit) for limit in (SURE, LOOK))
         if self.noise is None or not self.share[1]:
             return ()
         noises = (with_share(self.noise, self.held_out.y, share) for share in self.share)
-        return tuple(yardstick(self.held_out, self.train.y, noise) for noise in noises)
+        return tuple(scoring_rule(self.held_out, self.train.y, noise) for noise in noises)
 
-    def _limit_doubt(self, rule: Yardstick, limit: float) -> Yardstick:
-        """Return a rule by the targets that are wrong with `limit` at most; by all if it is one."""
+    def _limit_doubt(self, rule: ScoringRule, limit: float) -> ScoringRule:
+        """Return the rule without targets likelier wrong than `limit`, if some are left."""
         assert self.doubt is not None
         rows = self.doubt <= limit
         if rows.sum() <= 1:
@@ -256,7 +257,7 @@ def fifths(
     learner: Callable[[SampleSet, int], Learner],
     seed: int = 0,
 ) -> list[Part]:
-    """Hold out fifths of the training samples in turn, each judged by scores without its labels.
+    """Return parts that hold out each fifth of the training samples in turn.
 
     Args:
         lin: the linearisation of all n samples; nothing is collected anew.

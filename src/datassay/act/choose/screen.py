@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.act.choose.action import Action
-from datassay.act.choose.parts import Yardstick
+from datassay.act.choose.parts import ScoringRule
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -35,66 +35,66 @@ class Screen:
         kernel: K(S, S), [s, s] float64.
         across: K(held out, S), [m, s].
         penalty: λ, kernel unit.
-        yardstick: of the held-out samples.
+        scoring_rule: of the held-out samples.
     """
 
     index: np.ndarray
     kernel: Float[Tensor, "s s"]
     across: Float[Tensor, "m s"]
     penalty: float
-    yardstick: Yardstick
+    scoring_rule: ScoringRule
 
     def scores(self, action: Action, train: SampleSet) -> Float[np.ndarray, " m"]:
-        """Return what each held-out sample adds to the score after an action, in closed form."""
+        """Return each held-out sample's score after an action, by kernel ridge in closed form."""
         weights = action.weights[self.index]
         if action.blocks is None:
-            outputs = self._outputs(action.labels, weights, train)
+            outputs = self._predict_held_out(action.labels, weights, train)
         else:
-            share = torch.from_numpy(action.blocks.weights(self.yardstick.held_out))
+            share = torch.from_numpy(action.blocks.weights(self.scoring_rule.held_out))
             outputs = torch.zeros(len(self.across), 1, dtype=torch.float64)
             for k, members in enumerate(action.blocks.members):
                 block_weights = weights * np.isin(self.index, members)
-                block_outputs = self._outputs(action.labels, block_weights, train)
+                block_outputs = self._predict_held_out(action.labels, block_weights, train)
                 outputs = outputs + share[:, k, None] * block_outputs
-        return self.yardstick.scores(outputs.numpy()[None])[0]
+        return self.scoring_rule.scores(outputs.numpy()[None])[0]
 
     def score_without(
         self, removed: np.ndarray, train: SampleSet, inverse: Float[Tensor, "s s"]
     ) -> float:
         """Return the score without the training samples `removed`; inverse: (K(S, S) + λ)⁻¹."""
         is_removed = removed[self.index]
-        targets, center = _targets(train.y[self.index], ~is_removed, train)
+        targets, center = _centre_targets(train.y[self.index], ~is_removed, train)
         solved = inverse @ (targets - center)
         removed_idx = torch.from_numpy(np.flatnonzero(is_removed))
         # By the inverse of a block: samples left out get the coefficient 0.
         correction = torch.linalg.solve(inverse[removed_idx][:, removed_idx], solved[removed_idx])
         outputs = self.across @ (solved - inverse[:, removed_idx] @ correction) + center
-        return float(self.yardstick.scores(outputs.numpy()[None])[0].mean())
+        return float(self.scoring_rule.scores(outputs.numpy()[None])[0].mean())
 
     def inverse(self) -> Float[Tensor, "s s"]:
         """Return (K(S, S) + λ)⁻¹, [s, s]."""
         return torch.cholesky_inverse(_factor_kernel(self.kernel.clone(), self.penalty))
 
-    def _outputs(
+    def _predict_held_out(
         self, labels: np.ndarray, weights: np.ndarray, train: SampleSet
     ) -> Float[Tensor, "m k"]:
-        """Return held-out outputs of the fit to all labels, [n], and the screen's weights, [s].
+        """Return held-out outputs of the ridge fit to labels [n] under the screen's weights [s].
 
         Samples of weight 0 are left out.
         """
         kept_idx = np.flatnonzero(weights)
         w = torch.from_numpy(weights[kept_idx] / weights[kept_idx].mean())
         rows = torch.from_numpy(kept_idx)
-        targets, center = _targets(labels[self.index][kept_idx], ..., train)
+        targets, center = _centre_targets(labels[self.index][kept_idx], ..., train)
         factor = _factor_kernel(self.kernel[rows][:, rows].clone(), self.penalty / w)
         solved = torch.cholesky_solve(targets - center, factor)
         return self.across[:, rows] @ solved + center
 
 
-def _targets(labels: np.ndarray, mask: Any, train: SampleSet) -> tuple[Tensor, Tensor]:
-    """Return targets [s, k] and what fits subtract from them: their mean over `mask`.
+def _centre_targets(labels: np.ndarray, mask: Any, train: SampleSet) -> tuple[Tensor, Tensor]:
+    """Return targets [s, k] and the centre that fits subtract: their mean over `mask`.
 
-    Classes are one-hot, and nothing (0) is subtracted.
+    Classes are one-hot, and their centre is 0.
     """
     values = torch.from_numpy(labels)
     if train.is_classification:
@@ -113,9 +113,9 @@ def _factor_kernel(gram: Tensor, penalty: Tensor | float) -> Tensor:
 
 
 def screen(
-    lin: Linearization, train: SampleSet, penalty: float, yardstick: Yardstick, seed: int
+    lin: Linearization, train: SampleSet, penalty: float, scoring_rule: ScoringRule, seed: int
 ) -> Screen:
-    """Return the screen on at most MOST training samples, drawn at random."""
+    """Return the kernels of at most MOST random training samples, for closed-form gains."""
     rng = np.random.default_rng((seed, 2))
     index = np.sort(rng.permutation(len(train))[:MOST])
     if len(index) < len(train):
@@ -130,20 +130,20 @@ def screen(
         features, val_features = (f[0 : len(f)].double() for f in (lin.features, lin.val_features))
         kernel = features @ features.T
         across = val_features @ features.T
-    return Screen(index, kernel, across, penalty, yardstick)
+    return Screen(index, kernel, across, penalty, scoring_rule)
 
 
-def most_wanted(
+def find_costliest_group(
     closed: Screen, train: SampleSet, seed: int, weak: Sequence[WeakGroup] = ()
 ) -> tuple[str, float, np.ndarray] | None:
-    """Return the class, source or weak group of which half left out costs most: name, cost, ids."""
+    """Return (name, cost, ids) of the class, source or weak group whose half is missed most."""
     inverse = closed.inverse()
     base = closed.score_without(np.zeros(len(train), bool), train, inverse)
     worst = None
     largest_cost = 2 / len(closed.across)  # of two held-out samples: less counts as none
     rng = np.random.default_rng((seed, 4))
     weak_groups = [("samples where", ("", w.words), w.samples.astype(int)) for w in weak]
-    for kind, names, group in (*_groups(train), *weak_groups):
+    for kind, names, group in (*_list_groups(train), *weak_groups):
         for g in np.unique(group[closed.index]):
             members = closed.index[group[closed.index] == g]
             if not names[g] or not FEWEST <= len(members) < len(closed.index):
@@ -157,7 +157,7 @@ def most_wanted(
     return worst
 
 
-def _groups(train: SampleSet) -> list[tuple[str, tuple[str, ...], np.ndarray]]:
+def _list_groups(train: SampleSet) -> list[tuple[str, tuple[str, ...], np.ndarray]]:
     """Return (kind, names, group of each sample) of classes and sources, 2 to 50 groups each."""
     groups: list[tuple[str, tuple[str, ...], np.ndarray]] = []
     if train.is_classification:

@@ -52,7 +52,7 @@ class Fit:
     """The fit to the samples kept so far, and the sums by which others are valued."""
 
     def __init__(self, rows: Float[Tensor, "n p"], targets: Float[Tensor, "n k"], aim: Aim):
-        """Set up a fit to no sample."""
+        """Start a ridge fit that has no sample yet."""
         self.rows = rows
         self.targets = targets
         self.aim = aim
@@ -61,7 +61,7 @@ class Fit:
         self.weigh_samples()
 
     def weigh_samples(self) -> None:
-        """Set each sample's noise, and the sums by which others are valued, by the present fit."""
+        """Update the samples' noise and importance by the residuals of the present fit."""
         residual = self.targets - self.rows @ self.weights
         if self.aim.at_residuals:
             importance = residual.square().sum(1)
@@ -73,7 +73,7 @@ class Fit:
         self.row_residuals = self.rows.T @ residual  # FᵀR
 
     def gains(self, idx: Int[np.ndarray, " s"]) -> Float[Tensor, " s"]:
-        """Return how much the fit would gain by adding each of these samples alone."""
+        """Return how far adding each of these samples alone lowers variance, or error."""
         rows = self.rows[idx]
         projected = rows @ self.covariance  # φᵀP
         scale = (projected * rows).sum(1) + self.noise[idx]  # d
@@ -86,7 +86,7 @@ class Fit:
         return gain
 
     def add(self, position: int) -> None:
-        """Add a sample to the fit."""
+        """Update the fit by one more sample (a rank-one update)."""
         row = self.rows[position]
         projected = self.covariance @ row  # Pφ
         scale = projected @ row + self.noise[position]  # d
@@ -108,7 +108,7 @@ def grow(
     pool: int = POOL,
     progress: Progress = silent,
 ) -> Int[np.ndarray, " n"]:
-    """Return all positions: those kept, `quota` of each group, in order; then by falling gain."""
+    """Return all positions: kept ones greedily by gain, `quota` per group, then the others."""
     # Each step takes the group that is farthest below its quota, draws `pool` of its samples, and
     # keeps the one that gains most.
     # Cost: m (2 pool + 4) p² operations for m kept samples, 2 n p² / RENEWED · log m to weigh them
@@ -145,7 +145,7 @@ def grow(
 
 
 def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
-    """Return a row per sample, of length 1: its features or kernel in the leading directions."""
+    """Return a unit vector per sample: features or kernel in the leading eigenvectors."""
     # Rows are scaled because outliers, whose rows are long, would otherwise be chosen first.
     # Cost: features of one row per sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
     # rows: 1024 n b p. A kernel: 1024³ + 1024 n q.
@@ -157,14 +157,14 @@ def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
     if has_one_row:
         rows = _project_features(lin.features, basis_idx)
     else:
-        products = _averaged_kernel(lin, basis_idx)  # [n, s]
+        products = _read_kernel(lin, basis_idx)  # [n, s]
         values, vectors = _leading_eigenvectors(products[torch.as_tensor(basis_idx)])
         rows = (products @ (vectors / values.sqrt())).float()
     return rows / rows.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
 
 
-def _averaged_kernel(lin: Linearization, cols: np.ndarray) -> Float[Tensor, "n s"]:
-    """Return the averaged kernel of all samples and some; of features without an [n, n] array."""
+def _read_kernel(lin: Linearization, cols: np.ndarray) -> Float[Tensor, "n s"]:
+    """Return the kernel, averaged over outputs, between all samples and those at `cols`."""
     if lin.features is None:
         kernel = lin.average_outputs().kernel
         assert kernel is not None
@@ -183,7 +183,7 @@ def _averaged_kernel(lin: Linearization, cols: np.ndarray) -> Float[Tensor, "n s
 
 
 def _project_features(features: Features | None, basis_idx: np.ndarray) -> Float[Tensor, "n q"]:
-    """Return features in their leading directions, or as they are up to MOST_COLUMNS columns."""
+    """Return features along their leading eigenvectors; unchanged up to MOST_COLUMNS columns."""
     assert features is not None
     n, p = features.shape
     starts = range(0, n, PANEL)

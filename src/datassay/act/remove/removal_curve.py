@@ -86,7 +86,7 @@ def removal_curve(
     store: ResultStore | None = None,
     progress: Progress = silent,
 ) -> RemovalCurve:
-    """Retrain on what each ranking keeps, compared with keeping a random part, over seeds.
+    """Retrain without the first samples of each ranking, or without as many at random.
 
     Args:
         models: one network per seed, at its starting weights; or estimators, fitted one by one.
@@ -141,7 +141,7 @@ def removal_curve(
     else:
         inputs = {"val": None if val is None else digest({"x": val.x, "y": val.y})}
         recipe = with_loss(recipe or Recipe(), train)
-        inputs |= _inputs_of(models, train, recipe, seed)
+        inputs |= _fingerprint_training(models, train, recipe, seed)
         trained = trained or train_all(models, train, recipe, seed, train_idx=parts.train_idx)
         network_scores = _score_networks(
             models, train, parts, subsets[1:], recipe, seed, store or ResultStore(None, {}), inputs,
@@ -165,7 +165,7 @@ def _score_networks(
     inputs: dict[str, object],
     progress: Progress,
 ) -> Iterator[Float[np.ndarray, "r s"]]:
-    """Yield scores by fraction; networks of all rankings and seeds are trained side by side."""
+    """Yield scores [rankings, seeds] by fraction; all networks of a fraction train together."""
     for f, subsets in enumerate(all_subsets):
         flat = torch.as_tensor(subsets.reshape(-1, subsets.shape[2]))
         report = part_of(progress, STEP, f * recipe.steps, len(all_subsets) * recipe.steps)
@@ -188,7 +188,7 @@ def _score_estimators(
     all_subsets: list[np.ndarray],
     progress: Progress,
 ) -> Iterator[Float[np.ndarray, "r s"]]:
-    """Yield scores by fraction of estimators fitted to the samples kept."""
+    """Yield scores [rankings, seeds] by fraction, of estimators fitted to the kept samples."""
     n_done = 0
     total = sum(len(subsets) for subsets in all_subsets) * models.repeats
     for subsets in all_subsets:
@@ -245,7 +245,7 @@ def train_all(
 
     if store is None:
         return train_now()
-    inputs = _inputs_of(models, train, recipe, seed)
+    inputs = _fingerprint_training(models, train, recipe, seed)
     if train_idx is not None:
         inputs |= {"kept": digest({"subsets": train_idx})}
 
@@ -259,7 +259,7 @@ def train_all(
     return TrainedNetworks(template, state)
 
 
-def _inputs_of(
+def _fingerprint_training(
     models: Sequence[nn.Module], train: SampleSet, recipe: Recipe, seed: int
 ) -> dict[str, object]:
     """Return everything that determines the trained networks, as plain JSON values."""

@@ -80,12 +80,12 @@ def within_quota(
     order: Int[np.ndarray, " n"], groups: Int[np.ndarray, " n"], quota: Int[np.ndarray, " g"]
 ) -> Int[np.ndarray, " n"]:
     """Move the first samples of each group, up to its quota, in front of all others."""
-    position = places_in_group(groups[order])
+    position = rank_within_group(groups[order])
     return order[np.argsort(position >= quota[groups[order]], kind="stable")]
 
 
-def places_in_group(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Return each sample's position within its group, from 0."""
+def rank_within_group(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Return each sample's position within its group, from 0, in the order given."""
     position = np.zeros(len(groups), np.int64)
     for g in np.unique(groups):
         in_group = groups == g
@@ -94,7 +94,7 @@ def places_in_group(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
 
 
 def held_out_margin(samples: Candidates) -> Float[np.ndarray, " n"]:
-    """Return the given class's held-out lead over the best other; of a regression −‖residual‖."""
+    """Return each class's held-out margin over the best rival; for a regression −‖residual‖."""
     rows = samples.rows.double()
     targets = samples.targets.double()
     values, vectors = torch.linalg.eigh(rows.T @ rows)
@@ -117,10 +117,10 @@ def held_out_margin(samples: Candidates) -> Float[np.ndarray, " n"]:
     return given_output - outputs.max(1)
 
 
-def quota_of(
+def split_quota(
     counts: Int[np.ndarray, " g"], minimum: Int[np.ndarray, " g"], total: int
 ) -> Int[np.ndarray, " g"]:
-    """Return how many of each group stay: its minimum, and its share of the rest of `total`."""
+    """Return how many samples of each group stay: its minimum plus a share of the rest."""
     n_free = counts - minimum
     exact = (total - minimum.sum()) * n_free / max(n_free.sum(), 1)
     quota = np.floor(exact).astype(int)
@@ -132,7 +132,7 @@ def quota_of(
 def compare_rules(
     samples: Candidates, quota: Int[np.ndarray, " g"], seed: int, progress: Progress = silent
 ) -> dict[str, float]:
-    """Return each rule's score on held-out samples, by name, at the same share of each group."""
+    """Return {rule: held-out score of a linear model that learns what the rule keeps}."""
     # Two fifths in turn are held out. Of the rest, a linear model of the rows (multinomial logistic
     # regression; of targets ridge regression) learns what the rule keeps.
     n = len(samples.groups)
@@ -155,7 +155,7 @@ def compare_rules(
 
 
 def _held_out_score(train: Candidates, test: Candidates) -> float:
-    """Return the best held-out score of linear models fitted to the kept samples."""
+    """Return the best held-out score of linear models fitted to `train`."""
     from sklearn.exceptions import ConvergenceWarning  # slow to import
     from sklearn.linear_model import LogisticRegression, Ridge
 

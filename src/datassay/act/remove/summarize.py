@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from datassay import rules
 from datassay.act.remove import rules as keep_rules
 from datassay.act.remove.growth import unit_rows
-from datassay.act.remove.rules import Candidates, places_in_group, quota_of
+from datassay.act.remove.rules import Candidates, rank_within_group, split_quota
 from datassay.act.settings import KEEP_RULES, Keeping
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
@@ -88,8 +88,8 @@ def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
     return np.concatenate([issues.suspects, lowest[~issues.to_try[lowest]]])
 
 
-def least_of_each(classes: Int[np.ndarray, " n"], target: int) -> Int[np.ndarray, " k"]:
-    """Return how many samples of each class must stay, where `target` stay in all."""
+def minimum_by_class(classes: Int[np.ndarray, " n"], target: int) -> Int[np.ndarray, " k"]:
+    """Return the least number of each class that must stay if `target` samples do."""
     counts = np.bincount(classes)
     exact = LEAST_SHARE * target / len(classes) * counts
     roundings = (np.ceil(exact), np.maximum(np.floor(exact), counts > 0), np.floor(exact))
@@ -103,10 +103,10 @@ def _take_spare(
     removed: Int[np.ndarray, " removed"],
     limit: int,
 ) -> Int[np.ndarray, " s"]:
-    """Return the first samples of an order that their classes can spare, at most `limit`."""
-    n_least = least_of_each(classes, target)
+    """Return the first samples of `order` that their classes can spare, at most `limit`."""
+    n_least = minimum_by_class(classes, target)
     n_spare = np.bincount(classes) - np.bincount(classes[removed], minlength=len(n_least)) - n_least
-    return order[places_in_group(classes[order]) < n_spare[classes[order]]][:limit]
+    return order[rank_within_group(classes[order]) < n_spare[classes[order]]][:limit]
 
 
 @checks_arguments
@@ -200,8 +200,8 @@ def summarize(
             unit_rows(lin, seed)[idx], _code_targets(lin)[idx], classes[idx], p_right[idx],
             is_classification=lin.labels is not None,
         )  # fmt: skip
-        n_least = least_of_each(classes, target)
-        quota = quota_of(np.bincount(candidates.groups, minlength=len(n_least)), n_least, target)
+        n_least = minimum_by_class(classes, target)
+        quota = split_quota(np.bincount(candidates.groups, minlength=len(n_least)), n_least, target)
         if rule == AUTO:
             results = keep_rules.compare_rules(candidates, quota, seed, progress)
             rule = max(results, key=lambda name: results[name])
@@ -215,7 +215,7 @@ def summarize(
 
 
 def _code_targets(lin: Linearization) -> Float[torch.Tensor, "n k"]:
-    """Return one-hot classes less 1/k; targets with mean 0 and variance 1."""
+    """Return one-hot classes minus 1/k, or targets standardised to mean 0 and variance 1."""
     if lin.labels is not None:
         k = max(len(lin.class_names), int(lin.labels.max()) + 1)
         return torch.nn.functional.one_hot(torch.as_tensor(lin.labels), k).float() - 1 / k
@@ -233,7 +233,7 @@ def _order_by_information(
     score: Callable[[Linearization], SampleInformation],
     progress: Progress,
 ) -> Int[np.ndarray, " n"]:
-    """Return all positions in the order of removal, scored again after each step (1: once)."""
+    """Return all positions in removal order, rescored after each `step`; step 1: scored once."""
     keep = np.setdiff1d(np.arange(len(lin)), removed)
     n_removals = len(lin) - target
     while len(keep) > target:

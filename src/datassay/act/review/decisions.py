@@ -8,7 +8,8 @@ in ISO]}.
 |---|---|
 | id | of the sample |
 | decision | "relabel", "keep", "remove" or "unsure" |
-| label | the new label, in the words of the class names (a number as text); null unless "relabel" |
+| label | the new label, in the words of the class names (a number as text; of several targets the
+  names of those that are 1, joined by " + ", or "none"); null unless "relabel" |
 | given | the label that was seen, in the same words |
 | when | UTC |
 | seen_score | probability that the given label is wrong, as it was shown; null where none was |
@@ -20,13 +21,14 @@ reviewer with a name has a file of their own, see `reviewers`.
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
@@ -39,6 +41,7 @@ from datassay.results import result
 from datassay.store.journal import read_journal
 
 FILE = "decisions.parquet"
+JOINED, NONE = " + ", "none"  # words of several labels, and of a sample that has none of them
 RELABEL, KEEP, REMOVE, UNSURE = KINDS = ("relabel", "keep", "remove", "unsure")
 METADATA = b"datassay.decisions"
 LARGEST = 500_000_000  # bytes of JSON that are read
@@ -96,7 +99,7 @@ class Decisions:
         return len(self.decisions)
 
     def to_table(self) -> pa.Table:
-        """Return one row per decision; the schema's metadata identify the data."""
+        """Return a table with one row per decision; its metadata identify the data."""
         rows = self.decisions
         ids = pa.array([row.id for row in rows]) if rows else pa.array([], pa.string())
         metadata = {name: getattr(self, name) for name in ABOUT}
@@ -118,8 +121,23 @@ def label_word(class_names: tuple[str, ...], label: Any) -> str:
     return numeral(label)
 
 
+def set_word(names: Sequence[str], values: Any) -> str:
+    """Format several labels, each 0 or 1, as decisions store them: names of those that are 1."""
+    pairs = zip(names, np.asarray(values).tolist(), strict=True)
+    return JOINED.join(name for name, value in pairs if value == 1) or NONE
+
+
+def read_set(names: Sequence[str], word: str) -> list[float] | None:
+    """Return the labels, each 0 or 1, that a word of `set_word` names; None where it names none."""
+    target_set = set(word.split(JOINED))
+    values = [float(name in target_set) for name in names]
+    if set_word(names, values) == word:
+        return values
+    return None
+
+
 def read_decisions(path: str | Path) -> Decisions:
-    """Return the decisions of a file, updated by the journal beside it."""
+    """Return the decisions stored in a file, updated by the journal beside it."""
     path = Path(path)
     if not path.exists():
         raise DataError(
@@ -170,7 +188,7 @@ def read_decisions(path: str | Path) -> Decisions:
 
 
 def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[dict[str, Any]]:
-    """Return the journal's objects for (sample id, decision) pairs; None: it was taken back."""
+    """Return JSON objects of (sample id, decision) pairs; decision None: withdrawn."""
     return [
         {"id": key, "decision": None} if row is None else {**asdict(row), "when": str(row.when)}
         for key, row in changes

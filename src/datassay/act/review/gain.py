@@ -13,7 +13,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 
 from datassay.act.choose.action import Action, as_it_is, predictions
-from datassay.act.choose.parts import R2, yardstick
+from datassay.act.choose.parts import R2, scoring_rule
 from datassay.data.samples import SampleSet
 from datassay.optional import select_rows
 from datassay.progress import Progress, silent
@@ -147,8 +147,8 @@ class BeforeAfter:
         n_relabelled: samples with another label.
         n_removed: samples that are removed.
         n: training samples (before, after).
-        suspects: suspected labels among them (before, after).
-        confirmed: present suspects that somebody reviewed and kept.
+        suspects: suspected labels among them (before, after), without those that were decided.
+        confirmed: labels that are suspected still, and that somebody reviewed and kept.
         expected_wrong: share of the training labels expected to be wrong (before, after).
         gain: None where nothing was trained.
         why_none: why not; else empty.
@@ -170,7 +170,7 @@ class BeforeAfter:
 
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
-    """Train the same model on the samples before and after a review, and score both alike."""
+    """Train on the samples as before and as after a review; return how both score."""
     # Source: ours; the interval is `stats.paired_interval`'s, over seeds and held-out samples.
     outputs: list[tuple[np.ndarray, np.ndarray]] = []  # by trial: before, after
     for trial in trials:
@@ -203,9 +203,9 @@ def _compare_sides(
     *,
     is_now: bool,
 ) -> tuple[GainRow, str]:
-    """Return the row of both sides' scores on the masked held-out samples, and the metric.
+    """Return the row that compares scores before and after on masked samples, and the metric.
 
-    labels: their name. is_now: whether held-out labels are those of now. outputs: (before, after).
+    is_now: by the reviewed labels. outputs: (before, after), [R, m, k]; masks: who counts, [m].
     """
     rules = []
     kept_sides = []
@@ -215,7 +215,7 @@ def _compare_sides(
         samples = trial.held_out.samples
         if is_now:
             samples = replace(samples, y=trial.held_out.y)
-        rules.append(yardstick(samples.subset(mask), trial.train.samples.y, None))
+        rules.append(scoring_rule(samples.subset(mask), trial.train.samples.y, None))
         kept_sides.append([side[:, mask] for side in sides])
     targets = np.concatenate([rule.held_out.y for rule in rules])
     metric = rules[0].metric

@@ -90,13 +90,13 @@ def judged(lin: Linearization, issues: LabelIssues) -> Judged:
 
 
 def read_judged(path: str | Path) -> Judged:
-    """Read how a run judged its labels, as `Judged.write` wrote it.
+    """Read the run's label scores from the file that `Judged.write` wrote.
 
     Args:
         path: of review.npz in the run's folder.
 
     Returns:
-        The labels as the run judged them.
+        The label scores.
 
     Raises:
         DataError: there is no such file, or it holds something else.
@@ -122,7 +122,7 @@ def read_judged(path: str | Path) -> Judged:
 
 
 def coordinates(lin: Linearization) -> Float[np.ndarray, "n r"]:
-    """Return each sample's leading coordinates under the kernel, of unit length."""
+    """Return each sample's coordinates along the kernel's leading eigenvectors, unit length."""
     # With Θ = QℓQᵀ, row i ∝ (ℓ_p^¼ Q_ip) over the COORDINATES largest modes p: half way between the
     # kernel itself (ℓ_p^½), which one mode can rule, and all modes alike (ℓ_p^0).
     basis = eigenbasis(lin)

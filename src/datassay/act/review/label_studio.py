@@ -57,7 +57,7 @@ def read_label_studio(path: str | Path) -> Decisions:
 
 
 def _is_task(task: Any) -> bool:
-    """Return whether this is a task of `datassay export`, with annotations as exported."""
+    """Return whether a JSON value is a task of `datassay export`, with annotations."""
     data = read_entry(task, "data")
     if not (isinstance(data, dict) and {ID, GIVEN, DIGEST} <= data.keys()):
         return False
@@ -69,7 +69,7 @@ def _is_task(task: Any) -> bool:
 
 
 def _read_task(task: dict[str, Any], path: Path) -> Decision | None:
-    """Return the decision in a task's latest annotation; None where it has none."""
+    """Return the decision of a task's latest annotation; None without any."""
     if not task["annotations"]:
         return None
     data = task["data"]
@@ -89,7 +89,7 @@ def _read_task(task: dict[str, Any], path: Path) -> Decision | None:
 
 
 def _control_text(value: Any) -> str:
-    """Return what a control holds: its one choice, or its number as text."""
+    """Return a form control's value as text: its choice, or its number."""
     value = value or {}
     if "number" in value:
         return label_word((), value["number"])

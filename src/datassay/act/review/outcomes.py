@@ -71,12 +71,12 @@ def fit_outcomes(
     is_wrong: Bool[np.ndarray, " m"],
     is_open: Bool[np.ndarray, " n"],
 ) -> Outcomes:
-    """Fit P(label is wrong) to the decisions under each hypothesis, and weigh these by evidence."""
+    """Return P(label is wrong) given the decisions, fitted and averaged over hypotheses."""
     # Cost: for each hypothesis and chance of slips at most NEWTON_STEPS of m³ operations
     # (m ≤ MOST_DECISIONS), and 300 n.
     reviewed = reviewed[-MOST_DECISIONS:]
     is_wrong = is_wrong[-MOST_DECISIONS:]
-    hypotheses = _hypotheses(judged, suggested)
+    hypotheses = _list_hypotheses(judged, suggested)
     offset = judged.log_odds.astype(np.float64)
     fits = [
         _fit_hypothesis(terms, offset, reviewed, is_wrong, is_open, slips)
@@ -102,8 +102,8 @@ def fit_outcomes(
     )
 
 
-def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> "list[Sequence[Term]]":
-    """Return what f is the sum of under each hypothesis, the simplest first."""
+def _list_hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> "list[Sequence[Term]]":
+    """Return the terms that f, the correction of log odds, is the sum of, by hypothesis."""
     n, k = judged.log_posterior.shape
     given_label = judged.labels
     everyone = np.zeros(n, np.int64)
@@ -129,9 +129,9 @@ def _fit_hypothesis(
     is_open: Bool[np.ndarray, " n"],
     slips: float,
 ) -> tuple[Float[np.ndarray, " n"], float, float]:
-    """Return P(label is wrong), the standard deviation of its sum over open labels, log evidence.
+    """Return P(label is wrong), the spread of its sum over open labels, and log evidence.
 
-    Under one hypothesis (terms) and chance of slips.
+    By Laplace's approximation, for one hypothesis and one rate of mistaken decisions (slips).
     Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset.
     """
     # Taken as a slip, a decision against sure log odds has no slope. So there may be one maximum
@@ -196,7 +196,7 @@ def _log_likelihood(
 ) -> tuple[float, Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Return the log-likelihood of decisions, its slope, and its expected negative curvature.
 
-    log_odds: that labels are wrong; is_wrong: the decisions; slips: share of these that are slips.
+    log_odds: of wrong labels. is_wrong: the decisions. slips: rate of mistaken decisions.
     """
     p = expit(log_odds)
     q = slips + (1 - 2 * slips) * p  # probability that the decision is "wrong"
@@ -225,7 +225,7 @@ class Term:
 
 
 def covariance(terms: Sequence[Term], rows: Int[np.ndarray, " m"]) -> Float[np.ndarray, "m m"]:
-    """Return the covariance K of f between some samples."""
+    """Return the prior covariance K of f between some samples."""
     total = np.zeros((len(rows), len(rows)))
     for term in terms:
         codes = term.codes[rows]
@@ -237,7 +237,7 @@ def covariance(terms: Sequence[Term], rows: Int[np.ndarray, " m"]) -> Float[np.n
 def sums_by_code(
     terms: Sequence[Term], rows: Int[np.ndarray, " m"], weights: Float[np.ndarray, " m"]
 ) -> Sums:
-    """Return sums of weighted values by code, which make K @ w a table lookup."""
+    """Return weighted sums of values per code, with which K @ w is a table lookup."""
     sums = []
     for term in terms:
         codes = term.codes[rows]

@@ -1,5 +1,6 @@
 """What is left to review: the order, how right it is, how many errors remain, when to stop."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -7,8 +8,10 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import expit, logit
 
 from datassay import rules
+from datassay.act.review.decisions import KEEP, RELABEL, Decision
 from datassay.act.review.judged import Judged
 from datassay.act.review.outcomes import Outcomes, fit_outcomes
+from datassay.data.samples import SampleSet
 from datassay.optional import text_if
 from datassay.results import result
 
@@ -61,14 +64,13 @@ class Remaining:
         """What the review found, and how much is left, in words."""
         n = len(self.probability)
         n_open = len(self.order)
-        text = f"You reviewed {n - n_open:,} of {n:,} labels and found {self.errors_found:,} wrong."
+        text = f"{n - n_open:,} of {n:,} labels reviewed, {self.errors_found:,} of them wrong"
         if not n_open:
-            return text
+            return f"{text}."
         low, high = (f"{int(end):,}" for end in self.interval)
         ends = low if low == high else f"{low} to {high}"
-        return (
-            f"{text} Of the other {n_open:,}, {ends} are wrong too ({100 * LEVEL:.0f} % interval)."
-        )
+        interval = f"{100 * LEVEL:.0f} % interval"
+        return f"{text}; of the other {n_open:,}, {ends} are wrong too ({interval})."
 
     @property
     def sentence(self) -> str:
@@ -84,14 +86,14 @@ class Remaining:
 
 
 def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] = ()) -> Remaining:
-    """Order the labels not yet reviewed by how likely they are wrong, given the decisions.
+    """Return the labels not yet reviewed, by how likely they are wrong given the decisions.
 
     The most likely errors come first, by `outcomes.fit_outcomes`. Where a batch of them is expected
     to hold less than WORTHWHILE errors, the classes take turns instead, the least reviewed first,
     so that an estimator that is blind to one class's errors is found out.
 
     Args:
-        judged: by the run.
+        judged: the run's label scores.
         known: position → true class: the new one, or the given one where it was kept; in the order
             in which they were decided. Of numbers and several labels 1 where something was wrong,
             else 0. Only what a person looked at: suggestions taken unseen teach that all are right.
@@ -172,14 +174,34 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     )
 
 
+def remaining_after(
+    judged: Judged, decisions: Mapping[int, Decision], samples: SampleSet, n: int | None = None
+) -> Remaining:
+    """Return what the first n decisions, by position, leave; None: all of them."""
+    n_at_time = Counter(decision.when for decision in decisions.values())
+    pairs = list(decisions.items())[:n]
+    truth = {}  # position → true class; of numbers and several labels whether something was wrong
+    for position, decision in pairs:
+        if n_at_time[decision.when] > 1:  # accepted together: nobody looked at each
+            continue
+        if decision.decision == KEEP:
+            truth[position] = int(samples.y[position]) if samples.is_classification else 0
+        elif decision.decision == RELABEL:
+            truth[position] = 1
+            if samples.is_classification:
+                truth[position] = samples.class_names.index(decision.label)
+    return remaining(judged, truth, [position for position, _ in pairs if position not in truth])
+
+
 def _estimate(
     judged: Judged, suggested: Int[np.ndarray, " n"], reviewed: Int[np.ndarray, " m"],
     is_wrong: Bool[np.ndarray, " m"], is_open: Bool[np.ndarray, " n"], level: float,
 ) -> tuple[Float[np.ndarray, " n"], tuple[float, float]]:  # fmt: skip
-    """Return each label's probability of error, and an interval of how many open ones are wrong."""
+    """Return each label's P(wrong), and an interval of the number of wrong open labels."""
+    # suggested: likeliest other class. reviewed, is_wrong: the decisions. is_open: not yet decided.
     fitted = fit_outcomes(judged, suggested, reviewed, is_wrong, is_open)
     counts = int(is_open.sum()), int(is_wrong.sum()), len(reviewed)
-    bounds = _interval_of_errors(fitted, *counts, judged.share, level)
+    bounds = _bound_errors(fitted, *counts, judged.share, level)
     return fitted.probability.copy(), bounds
 
 
@@ -189,7 +211,7 @@ def _order_open(
     is_open: Bool[np.ndarray, " n"],
     reviewed: Int[np.ndarray, " m"],
 ) -> Int[np.ndarray, " r"]:
-    """Return the open labels by probability; where that finds little, classes take turns."""
+    """Return open labels, most suspect first; if that finds few errors, classes take turns."""
     learns = judged.is_of_classes and len(reviewed)
     suspicion_key = -probability if learns else np.zeros(len(judged))
     order = np.lexsort((-judged.log_odds, suspicion_key))
@@ -206,11 +228,12 @@ def _order_open(
     return order[np.argsort(n_before, kind="stable")]
 
 
-def _interval_of_errors(
+def _bound_errors(
     fitted: Outcomes, n_open: int, n_found: int, n_reviewed: int, share: tuple[float, float],
     level: float,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return bounds of the number of open errors, from what was fitted and `share`."""
+    """Return an interval of the number of errors among n_open labels."""
+    # share: bounds of the share of wrong labels by the run, which limit the fitted density.
     if not n_open:
         return 0.0, 0.0
     # On the logit of the share r of open labels that are wrong, and on a grid of r.
@@ -233,13 +256,13 @@ def _interval_of_errors(
 
 
 def probe(judged: Judged) -> Int[np.ndarray, " b"]:
-    """Draw the BATCH labels that tell most of how many are wrong; all if there are no more.
+    """Return BATCH labels drawn to estimate how many are wrong; all if there are no more.
 
     A systematic draw along the order: each label with a chance in proportion to the standard
     deviation of whether it is wrong, and LEAST_CHANCE, so that none is sure to be right unseen.
 
     Args:
-        judged: by the run.
+        judged: the run's label scores.
 
     Returns:
         Positions, the most suspect first.

@@ -31,7 +31,7 @@ WORDS = {KEEP: "keep", REMOVE: "remove"}
 
 
 def file_of(reviewer: str) -> str:
-    """Return the name of a reviewer's file of decisions; raise if no file can be called so."""
+    """Return a reviewer's file name of decisions; raise where the name makes no file name."""
     if reviewer and not NAME.fullmatch(reviewer):
         raise SettingError(
             "reviewer must be 1 to 40 letters, digits, - and _, since a file is named by it; got "
@@ -66,7 +66,7 @@ def read_all(folder: Path) -> list[Decisions]:
 
 
 def disagreements(reviews: Sequence[Decisions]) -> dict[str | int, tuple[Decision, ...]]:
-    """Return the decisions about each sample on which reviewers disagree, by its id."""
+    """Return {sample id: decisions} for samples that reviewers decide differently."""
     by_id: dict[str | int, list[Decision]] = {}
     for decision in (d for review in reviews for d in review.decisions):
         by_id.setdefault(decision.id, []).append(decision)
@@ -74,7 +74,7 @@ def disagreements(reviews: Sequence[Decisions]) -> dict[str | int, tuple[Decisio
 
 
 def combine(reviews: Sequence[Decisions], *, majority: bool = False) -> Decisions:
-    """Put the decisions of several reviewers together, at most one per sample.
+    """Return all reviewers' decisions as one set, at most one per sample.
 
     Args:
         reviews: of each reviewer, about the same data; at least one.
@@ -126,7 +126,7 @@ def _describe(sample_id: str | int, decisions: Sequence[Decision]) -> str:
 
 
 def opinion(decision: Decision) -> str:
-    """Return what a decision says in a word or two."""
+    """Return a decision in a word or two, for a message."""
     if decision.decision == RELABEL:
         return f"→ {decision.label:.40}"
     return WORDS.get(decision.decision, decision.decision)

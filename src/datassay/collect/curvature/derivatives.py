@@ -78,9 +78,9 @@ def derivatives(
     size = max(1, PASS_VALUES // (f.n_outputs * x.shape[1] ** order))
     for points in np.split(x, range(size, len(x), size)):
         if method == "autograd":
-            parts.append(_checked_autograd(f, points, order))
+            parts.append(_differentiate(f, points, order))
         else:
-            parts.append(_central_differences(f, points, order, bounds))
+            parts.append(_differentiate_by_differences(f, points, order, bounds))
         n_done += len(points)
         progress(STEP, n_done, len(x))
     tensors = tuple(np.concatenate(pieces) for pieces in zip(*parts, strict=True))
@@ -88,8 +88,8 @@ def derivatives(
     return method, tensors
 
 
-def _checked_autograd(f: "PointFunction", x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
-    """Return f's derivatives at the points x, of each order from 1, by autograd."""
+def _differentiate(f: "PointFunction", x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    """Return f's derivatives of orders 1 … order at x by autograd: [N, q, d, …] each."""
     with user_code(
         lambda error: (
             f"f must take torch tensors and be differentiable for derivatives 'autograd'; it "
@@ -107,25 +107,25 @@ def _checked_autograd(f: "PointFunction", x: np.ndarray, order: int) -> tuple[np
 
 
 def _autograd_agrees(f: "PointFunction", x: np.ndarray, bounds: np.ndarray) -> bool:
-    """Return whether autograd's slopes agree with central differences at some of the points."""
+    """Return whether autograd's gradients match central differences at some of the points."""
     # False where autograd fails, for which central differences need not.
     probes = x[np.linspace(0, len(x) - 1, min(N_PROBES, len(x))).astype(int)]
     try:
-        (slopes,) = _checked_autograd(f, probes, order=1)
+        (slopes,) = _differentiate(f, probes, order=1)
     except DataError:
         return False
     domain_width = bounds[:, 1] - bounds[:, 0]
-    (differences,) = _central_differences(f, probes, order=1, bounds=bounds)
+    (differences,) = _differentiate_by_differences(f, probes, order=1, bounds=bounds)
     differences = differences * domain_width
     gap = np.abs(slopes * domain_width - differences).max((1, 2))
     # Not the largest gap, but the median: at a kink, or at the edge, both can be right and differ.
     return bool(np.median(gap) <= AGREEMENT * np.abs(differences).max())
 
 
-def _central_differences(
+def _differentiate_by_differences(
     f: "PointFunction", x: np.ndarray, order: int, bounds: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Return f's derivatives at the points x, of each order from 1, by central differences."""
+    """Return f's derivatives of orders 1 … order at x by central differences."""
     # Each distinct partial derivative is computed once, all its stencil in one call of f. The step
     # h of order m balances rounding, ε / h^m, with the error of the difference, h².
     n, d = x.shape

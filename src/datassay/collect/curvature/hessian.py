@@ -70,7 +70,7 @@ class LossAt:
 
 
 def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "float64") -> LossAt:
-    """Return the mean loss of a network on its training samples, around its present weights.
+    """Return a network's mean training loss as an object that can be differentiated.
 
     Args:
         model: [n, *input_shape] → [n, k]; copied, run in evaluation mode.
@@ -101,7 +101,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
         x=x,
         y=network_targets(samples, k).to(x.device, dtype),
         loss=loss,
-        activations=_activations(template, x[:1]),
+        activations=_count_activations(template, x[:1]),
     )
 
 
@@ -119,7 +119,7 @@ def inputs(template: nn.Module, samples: SampleSet) -> Num[Tensor, "n ..."]:
 
 
 def outputs_at(objective: LossAt, x: Num[Tensor, "m ..."]) -> Float[Tensor, "m k"]:
-    """Return the outputs on any inputs, [m, k], checked to be finite."""
+    """Return the network's outputs on inputs x, [m, k]; raise if one is not finite."""
     rows = max(1, ACTIVATION_VALUES // objective.activations)
     with torch.no_grad():
         outputs = torch.cat([_call(objective, objective.weights, chunk) for chunk in x.split(rows)])
@@ -132,7 +132,7 @@ def outputs_at(objective: LossAt, x: Num[Tensor, "m ..."]) -> Float[Tensor, "m k
 
 
 def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "chunk d"]:
-    """Return ∇ℓ_i of the samples from start to stop, [chunk, d]; takes two passes per sample."""
+    """Return the loss gradients of samples start ... stop, [chunk, d]."""
     gradient_of = vmap(grad(partial(_mean_loss, objective)), in_dims=(None, 0, 0))
     with _vectorization():
         gradients = gradient_of(
@@ -142,7 +142,7 @@ def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "c
 
 
 def mean_gradient(objective: LossAt) -> Float[Tensor, "1 d"]:
-    """Return ∇L of the mean loss over all samples."""
+    """Return the gradient of the mean loss over all samples, [1, d]."""
     total = sum(
         loss_gradients(objective, start, start + objective.vectors_at_once).sum(0, keepdim=True)
         for start in range(0, len(objective), objective.vectors_at_once)
@@ -159,7 +159,7 @@ def with_weights(objective: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
 def hessian_products(
     objective: LossAt, vectors: Float[Tensor, "s d"], subset: Int[Tensor, " b"] | None = None
 ) -> Float[Tensor, "s d"]:
-    """Return the mean loss's Hessian times several vectors at once, by forward over reverse mode.
+    """Return the mean loss's Hessian times each of s vectors, by forward-over-reverse mode.
 
     Args:
         objective: the loss.
@@ -235,7 +235,7 @@ def hessian(
 def output_changes(
     objective: LossAt, x: Num[Tensor, "m ..."], moves: Float[Tensor, "s d"]
 ) -> Float[Tensor, "s m k"]:
-    """Return first-order changes J(x_j) Δ of the outputs, for each move Δ of the weights."""
+    """Return first-order changes J(x_j) Δ of the outputs for each weight change Δ in moves."""
     tangents = _split_by_name(objective, moves)
     rows = max(1, ACTIVATION_VALUES // (len(moves) * objective.activations))
     calls = (partial(_call, objective, x=chunk) for chunk in x.split(rows))
@@ -270,8 +270,8 @@ def _split_by_name(objective: LossAt, vectors: Float[Tensor, "s d"]) -> dict[str
     return {name: values.reshape(-1, *w.shape) for (name, w), values in pieces}
 
 
-def _activations(template: nn.Module, x: Float[Tensor, "1 ..."]) -> int:
-    """Return how many values one sample's forward pass holds: its input and all leaves' outputs."""
+def _count_activations(template: nn.Module, x: Float[Tensor, "1 ..."]) -> int:
+    """Return the number of values that a forward pass of one sample holds."""
     tensors: list[object] = [x]
     with torch.no_grad(), ExitStack() as hooks:
         for m in template.modules():
@@ -284,7 +284,7 @@ def _activations(template: nn.Module, x: Float[Tensor, "1 ..."]) -> int:
 
 @cache
 def load_forward_mode() -> None:
-    """Load torch's forward mode, which some versions do with a warning about themselves."""
+    """Load torch's forward-mode differentiation, without its own deprecation warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))

@@ -7,11 +7,7 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
 
-from datassay.collect.choose_form import (
-    LARGEST_EIGENPROBLEM,
-    check_projection,
-    coordinates_for,
-)
+from datassay.collect.choose_form import LARGEST_EIGENPROBLEM, check_projection, coordinates_for
 from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.jacobian.blocks import DenseFactors
@@ -77,7 +73,7 @@ class OutputGeometry:
         return self.kind.value(self.outputs / temperature, self.targets)
 
     def subset(self, keep: Tensor) -> "OutputGeometry":
-        """Return the geometry of the samples at `keep`, at the same weights."""
+        """Return the geometry of only the samples at `keep`."""
         return replace(
             self,
             features=self.features.subset(keep),
@@ -86,7 +82,7 @@ class OutputGeometry:
         )
 
     def move_to(self, weights: Float[Tensor, " p"]) -> "OutputGeometry":
-        """Return the same model at other weights; linear models only."""
+        """Return the geometry of a linear model at other weights, without collecting anew."""
         assert self.weights is not None
         change = self.features.outputs(weights - self.weights)
         return replace(self, outputs=self.outputs + change, weights=weights)
@@ -131,9 +127,9 @@ def output_geometry(
     x = network_inputs(train.x, frozen, next(frozen.parameters()).dtype)
     layers = vectorizable_layers(frozen, inspect_layers(frozen, x[:1]), x)
     targets = network_targets(train, layers.n_outputs)
-    linear_model = _shared_features(frozen, layers, x, progress)
+    linear_model = _read_linear_model(frozen, layers, x, progress)
     if linear_model is None:
-        n_features = _features_a_tensor(layers, len(train), projection)
+        n_features = _choose_projection(layers, len(train), projection)
         projections = projector(layers, n_features, projection_kind, seed)
         weights = None
         p = sum(t.n_features for t in projections.tensors.values())
@@ -156,10 +152,10 @@ def output_geometry(
     return OutputGeometry(features, outputs, targets, loss, weights)
 
 
-def _shared_features(
+def _read_linear_model(
     frozen: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], progress: Progress
 ) -> 'tuple[SharedFeatures, Float[Tensor, "n k"], Float[Tensor, " p"]] | None':
-    """Return features, outputs and weights where all that trains is one dense layer at the end."""
+    """Return features, outputs and weights if only a last dense layer trains; else None."""
     # None for other models.
     if layers.direct or len(layers.dense) != 1:
         return None
@@ -188,7 +184,7 @@ def _shared_features(
 
 
 def with_weights(model: nn.Module, weights: Float[Tensor, " p"]) -> nn.Module:
-    """Return a copy of a model linear in what trains, at weights [w_1, b_1, w_2, ...] by output."""
+    """Return a copy of a linear model with new weights, [w_1, b_1, w_2, ...] by output."""
     copied = copy.deepcopy(model)
     trained = [p for p in copied.parameters() if p.requires_grad]
     widths = [p[0].numel() for p in trained]
@@ -199,8 +195,8 @@ def with_weights(model: nn.Module, weights: Float[Tensor, " p"]) -> nn.Module:
     return copied
 
 
-def _features_a_tensor(layers: Layers, n: int, projection: int | str | None) -> int | None:
-    """Return the most features a tensor such that all of them fit; None keeps everything."""
+def _choose_projection(layers: Layers, n: int, projection: int | str | None) -> int | None:
+    """Return the projection size per tensor that fits the memory; None: no projection."""
     if projection != "auto":
         check_projection(projection)
         assert not isinstance(projection, str)
@@ -259,7 +255,7 @@ class DenseFeatures:
         return slopes.flatten(-2) @ self.jacobian.flatten(0, 1)
 
     def curvature(self, inner: Float[Tensor, "*batch n k k"]) -> Float[Tensor, "*batch p p"]:
-        """Return Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: 2 n k p² operations each in a batch."""
+        """Return Σ_i J_iᵀ S_i J_i for symmetric S = inner. Cost: 2 n k p² operations each."""
         p = self.n_parameters
         total = inner.new_zeros(*inner.shape[:-3], p, p)
         for rows in _chunks(len(self), self.n_outputs * p * inner.shape[:-3].numel()):
@@ -345,9 +341,9 @@ class SharedFeatures:
     def _curvature_blocks(
         self, inner: Float[Tensor, "*batch n k k"]
     ) -> Float[Tensor, "*batch k k d d"]:
-        """Return Σ_i S_i[a, c] x_i x_iᵀ for all a and c, in one product of upper halves only."""
-        (a, c), output_pair = _upper_half(self.n_outputs)
-        (i, j), input_pair = _upper_half(self.x.shape[1])
+        """Return all blocks Σ_i S_i[a, c] x_i x_iᵀ, from one product of upper halves."""
+        (a, c), output_pair = _index_upper_half(self.n_outputs)
+        (i, j), input_pair = _index_upper_half(self.x.shape[1])
         halves = inner[..., a, c].mT @ (self.x[:, i] * self.x[:, j])
         return halves[..., output_pair, :][..., input_pair]
 
@@ -377,8 +373,8 @@ class SharedFeatures:
 OutputFeatures = DenseFeatures | SharedFeatures
 
 
-def _upper_half(size: int) -> tuple[Tensor, Tensor]:
-    """Return the upper half's (rows, columns), [2, pairs], and each entry's pair, [size, size]."""
+def _index_upper_half(size: int) -> tuple[Tensor, Tensor]:
+    """Return (rows, columns) of the upper half, and the pair of each entry, [size, size]."""
     upper = torch.triu_indices(size, size)
     rows, columns = upper
     pair = torch.empty(size, size, dtype=torch.int64)

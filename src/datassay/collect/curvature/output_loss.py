@@ -15,7 +15,7 @@ LOSSES = ("cross_entropy", "mse")
 
 
 def task_loss(samples: SampleSet, loss: str | nn.Module = "auto") -> str:
-    """Return a task's loss: "auto" is "cross_entropy" for classes and "mse" for targets."""
+    """Return the loss's name; "auto" is "cross_entropy" for classes and "mse" for numbers."""
     if loss == "auto" or (samples.is_classification and _is_plain(loss)):
         if samples.is_classification:
             return "cross_entropy"
@@ -73,7 +73,7 @@ def sample_scores(
     *,
     boundary: float = 0.0,
 ) -> Float[Tensor, "*batch m"]:
-    """Return each sample's score, whose mean is accuracy or R², averaged over targets."""
+    """Return per-sample scores whose mean is accuracy, or R² averaged over targets."""
     # `spread`: the targets' variances that R² divides by; None: those of `samples`.
     # `boundary`: above it one output stands for the second of two classes, ½ of probabilities.
     y = torch.as_tensor(samples.y)
@@ -93,7 +93,7 @@ def sample_scores(
 
 
 def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """Return by how much the given label's output leads the largest other one."""
+    """Return the margin of each given label: its output minus the largest other one."""
     # One output counts from ½; in a regression the margin is −(largest absolute error).
     if not samples.is_classification:
         return -np.abs(outputs - samples.y.reshape(outputs.shape)).max(1)
@@ -106,7 +106,7 @@ def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.n
 
 
 def predicted_class(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
-    """Return the index of the largest output's class; one output decides between two at ½."""
+    """Return the predicted class per sample: the largest output, or one output against ½."""
     if outputs.shape[1] == 1:
         return (outputs[:, 0] > 0.5).astype(np.int64)
     return outputs.argmax(1)

@@ -20,7 +20,7 @@ class Engine:
     def map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Result]:
-        """Compute each piece's function(shared, piece), in order; a single one always here."""
+        """Return function(shared, piece) for each piece, in order; a single one runs here."""
         if len(pieces) < 2:
             return (function(shared, piece) for piece in pieces)
         return self._map(function, shared, pieces)
@@ -32,7 +32,7 @@ class Engine:
         pieces: Sequence[Any],
         done: Callable[[Any], object],
     ) -> Tensor:
-        """Compute Σ function(shared, piece), new tensors of one shape, in `tree_sum`'s order."""
+        """Return Σ function(shared, piece), added in `tree_sum`'s order."""
         # `done` is called with each piece in order; at most 1 + log₂(pieces) partial sums are held.
 
         def report_pieces() -> Iterator[Tensor]:
@@ -56,7 +56,7 @@ IN_PROCESS = Engine()
 
 
 def tree_sum(values: Iterable[Result], add: Callable[[Result, Result], Result]) -> Result:
-    """Sum neighbours in pairs, then their sums, and so on: of five, ((0 + 1) + (2 + 3)) + 4."""
+    """Return the sum, added pairwise in a fixed order: of five, ((0 + 1) + (2 + 3)) + 4."""
     waiting: list[Result] = []
     for number, value in enumerate(values, 1):
         while number % 2 == 0:

@@ -37,16 +37,16 @@ class Parcel:
 
 
 def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
-    """Pack a function of (shared, piece) and its shared values; return the head and the arrays."""
+    """Return a job's head (name, threads, machine) and its function and shared values, packed."""
     head = Parcel(uuid.uuid4().hex, torch.get_num_threads(), _describe_machine())
     try:
         return head, pack((function, shared))
     except Exception as error:  # whatever a user's object raises
-        raise SettingError(_sending_message(error)) from error
+        raise SettingError(_describe_failure(error)) from error
 
 
 def compute(head: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Compute a piece in a worker and pack it; raise where this machine may round otherwise."""
+    """Return a piece's result, packed, in a worker; raise if this machine may round otherwise."""
     torch.set_num_threads(head.threads)
     if head.name not in _HELD:
         facts = _describe_machine()
@@ -59,13 +59,13 @@ def compute(head: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.n
         try:
             _HELD[head.name] = unpack(arrays)
         except Exception as error:  # whatever the import of a user's module raises
-            raise SettingError(_sending_message(error)) from error
+            raise SettingError(_describe_failure(error)) from error
     function, shared = _HELD[head.name]
     return pack(function(shared, piece))
 
 
-def _sending_message(error: Exception) -> str:
-    """Return one line, with its remedy, for an error in packing or unpacking."""
+def _describe_failure(error: Exception) -> str:
+    """Return a message for an error in packing or unpacking, with its remedy."""
     return (
         f"the model must be one that workers can be sent; that raised {brief(error)} Keep open "
         "files and locks out of it, install the modules that it imports, or use engine "
@@ -74,7 +74,7 @@ def _sending_message(error: Exception) -> str:
 
 
 def pack(value: Any) -> list[np.ndarray]:
-    """Serialise a value without its large arrays; return the pickle as an array, then these."""
+    """Return a value's pickle as an array, and its large arrays unpickled beside it."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     pickler.dump(value)
@@ -94,7 +94,7 @@ class _Pickler(cloudpickle.CloudPickler):
         self.arrays: list[np.ndarray] = []
 
     def persistent_id(self, obj: Any) -> tuple[type, int] | None:
-        """Return an array's type and position in `arrays`; None for what is pickled."""
+        """Keep a large array out of the pickle; return its type and position, or None."""
         if type(obj) not in {Tensor, np.ndarray} or obj.dtype == object or obj.nbytes < LARGE:
             return None
         if isinstance(obj, Tensor) and (obj.device.type != "cpu" or obj.requires_grad):

@@ -35,7 +35,7 @@ class Processes(Engine):
         # "c": a worker may write to what it maps, and no one else sees it.
         settings = {"max_nbytes": LARGE, "mmap_mode": "c", "return_as": "generator"}
         parallel = joblib.Parallel(self.workers, backend="loky", **settings)
-        with _safe_path():
+        with _exclude_current_folder():
             results: Any = parallel(call(head, piece, arrays) for piece in pieces)
             try:
                 for result in results:
@@ -55,7 +55,7 @@ class Processes(Engine):
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
+def _exclude_current_folder() -> Iterator[None]:
     """Keep processes started inside from importing modules of the current folder."""
     # joblib starts workers, also in place of dead ones, and processes that watch over their files,
     # by `python -m` and `python -c`, whose search path begins with the current folder.
@@ -81,7 +81,7 @@ def _attempt(*arguments: Any) -> Any:
 def engine_named(
     name: str, *, workers: int | None = Computing.workers, address: str | None = Computing.address
 ) -> Engine:
-    """Return the engine of this name.
+    """Return the engine of this name: where chunks and scores are computed.
 
     Args:
         name: "in_process", "processes" (of this machine, by joblib) or "ray".

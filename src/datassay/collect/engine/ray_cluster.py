@@ -51,7 +51,7 @@ class RayCluster(Engine):
 
     def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
         """Yield the results of the pieces in their order, computed by Ray tasks."""
-        start_task = self._task_starter(function, shared)
+        start_task = self._make_starter(function, shared)
         running: deque = deque()
         for piece in pieces:
             running.append(start_task(piece))
@@ -70,7 +70,7 @@ class RayCluster(Engine):
         """Sum along a tree of Ray tasks; only the total is fetched."""
         if len(pieces) < 2:
             return super().sum(function, shared, pieces, done)
-        leaves = deque(map(self._task_starter(function, shared), pieces))
+        leaves = deque(map(self._make_starter(function, shared), pieces))
         total = tree_sum(leaves, self._add.remote)
         for piece in pieces:
             # References are dropped one by one: a leaf that is added up is no longer needed.
@@ -78,8 +78,8 @@ class RayCluster(Engine):
             done(piece)
         return _fetch_result(total)
 
-    def _task_starter(self, function: Callable, shared: Any) -> Callable[[Any], Any]:
-        """Store the shared values; return a function that starts a piece, giving its promise."""
+    def _make_starter(self, function: Callable, shared: Any) -> Callable[[Any], Any]:
+        """Return a function that starts a piece as a Ray task and returns its promise."""
         head, arrays = parcel(function, shared)
         references = [ray.put(array) for array in arrays]
         return lambda piece: self._compute.remote(head, piece, *references)
@@ -122,7 +122,7 @@ def _add(sums: list[np.ndarray], other_sums: list[np.ndarray]) -> list[np.ndarra
 
 
 def _fetch_result(promise: Any) -> Any:
-    """Wait for a piece's result; raise its own error, or SettingError where the cluster failed."""
+    """Return a piece's result when ready; raise its error, or SettingError for the cluster's."""
     try:
         # Copies, for what lies in the object store is read-only and gone with its node.
         return unpack([array.copy(order="K") for array in ray.get(promise)])

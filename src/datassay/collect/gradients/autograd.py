@@ -27,7 +27,7 @@ N_PERTURBED = 3
 
 @contextmanager
 def require_gradients(tensors: Sequence[Tensor], *, required: bool = True) -> Iterator[None]:
-    """Set whether tensors require gradients, as long as the context lasts."""
+    """Set requires_grad of tensors inside the context; restore it at the end."""
     before = [tensor.requires_grad for tensor in tensors]
     for tensor in tensors:
         tensor.requires_grad_(required)
@@ -38,7 +38,7 @@ def require_gradients(tensors: Sequence[Tensor], *, required: bool = True) -> It
             tensor.requires_grad_(was_required)
 
 
-def _perturb(model: nn.Module, seed: int) -> None:
+def _perturb_weights(model: nn.Module, seed: int) -> None:
     """Change each weight by up to a tenth, alike in every precision."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -49,7 +49,7 @@ def _perturb(model: nn.Module, seed: int) -> None:
 def sum_gradients(
     model: nn.Module, blocks: list[Block], batch: Any, values: Values, weight: Tensor | float = 1.0
 ) -> dict[str, Tensor]:
-    """Return each block's gradient of the sum of a batch's values, each times its weight."""
+    """Return {block: gradient matrix} of Σ weight · value over a batch, by autograd."""
     parameters = dict(model.named_parameters())
     tensors = [parameters[p] for block in blocks for p in block.parameters]
     with require_gradients(tensors), torch.enable_grad(), keep_activations():
@@ -65,7 +65,7 @@ def evaluate(model: nn.Module, batch: Any, values: Values) -> Tensor:
 
 
 def slopes_of(value: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return a number's gradient by each tensor, dense; zeros where it does not depend on it."""
+    """Return a scalar's dense gradient by each tensor; zeros where it does not depend."""
     if not value.requires_grad:
         return [torch.zeros_like(tensor) for tensor in tensors]
     slopes = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
@@ -73,7 +73,7 @@ def slopes_of(value: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values) -> set[str]:
-    """Return names of direct blocks whose gradients cancel to rounding."""
+    """Return names of direct blocks whose gradient is 0 except for rounding."""
     # So do those by a bias before a normalisation. Over a curvature that is rounding too, they
     # would give effects of any size.
     direct = [block for block in blocks if not block.layers]
@@ -94,7 +94,7 @@ def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values)
     for dtype in sizes:
         copied = frozen_copy(model, dtype)
         for seed in range(N_PERTURBED):  # at other weights, for rounding may happen to be 0
-            _perturb(copied, seed)
+            _perturb_weights(copied, seed)
             batch = to_model(probe, copied)
             try:
                 slopes = sum_gradients(copied, small, batch, values).values()
@@ -106,7 +106,7 @@ def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values)
 
 
 def _find_reached(model: nn.Module, blocks: list[Block], batch: Any, values: Values) -> list[Block]:
-    """Return those of the blocks, each a single tensor, that the values are computed from."""
+    """Return the blocks (single tensors) that the values depend on."""
     parameters = dict(model.named_parameters())
     tensors = [parameters[block.parameters[0]] for block in blocks]
     with require_gradients(tensors), torch.enable_grad(), keep_activations():

@@ -36,7 +36,7 @@ class Batches:
     is_streamed: bool = False  # all samples must be held in memory to take some by position
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
-        """Yield (ids, batch); positions stand for ids that neither has."""
+        """Yield (ids, batch); ids are the samples' positions where none are given."""
         start = 0
         for ids, batch in self.parts():
             size = batch_size(batch)
@@ -58,17 +58,17 @@ class JoinedFields(dict):
 
 
 def join_parts(batch: Any) -> Joined | JoinedFields:
-    """Mark a batch as one sample of several parts."""
+    """Return a batch marked as a single sample of several parts."""
     if isinstance(batch, Mapping):
         return JoinedFields(batch)
     return Joined(as_tuple(batch))
 
 
 def batch_size(batch: Any) -> int:
-    """Return how many samples a batch holds: the length of its first tensor, or 1 if joined."""
+    """Return the number of samples in a batch: its first tensor's length; 1 if joined."""
     if isinstance(batch, Joined | JoinedFields):
         return 1
-    for leaf in _leaves(batch):
+    for leaf in _list_leaves(batch):
         if isinstance(leaf, Tensor) and leaf.ndim:
             return len(leaf)
     raise DataError(
@@ -78,7 +78,7 @@ def batch_size(batch: Any) -> int:
 
 
 def group_batches(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]:
-    """Yield groups of batches, up to `size` samples in each, and the positions of their samples."""
+    """Yield lists of batches with up to `size` samples together, and their positions."""
     group: list[Any] = []
     start = 0
     stop = 0
@@ -94,7 +94,7 @@ def group_batches(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.nda
 
 
 def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
-    """Apply a change to each tensor of a batch of any form; mappings become plain dictionaries."""
+    """Return a batch of any structure with `change` applied to each tensor."""
     if isinstance(batch, Tensor):
         return change(batch)
     if isinstance(batch, Mapping):
@@ -108,7 +108,7 @@ def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
 
 
 def rows(batch: Any, idx: slice | list[int]) -> Any:
-    """Select some samples of a batch; tensors that do not have one row per sample stay."""
+    """Return a batch of the samples at `idx`; tensors without a row per sample stay."""
     if isinstance(batch, Joined | JoinedFields):
         return batch
     size = batch_size(batch)
@@ -116,32 +116,32 @@ def rows(batch: Any, idx: slice | list[int]) -> Any:
 
 
 def digest_of(value: Any) -> bytes:
-    """Return 32 bytes that identify a sample or batch; objects of other kinds count by class."""
+    """Return a 32-byte digest of a sample or batch; unknown objects count by their class."""
     sha = hashlib.sha256()
-    for leaf in _leaves(value):
-        sha.update(_content(leaf))
+    for leaf in _list_leaves(value):
+        sha.update(_content_bytes(leaf))
     return sha.digest()
 
 
 def has_parts(batch: Any, collate: Callable[[Any], Any], samples: list[Any]) -> bool:
-    """Return whether a batch has tensors of its samples' parts, as words beside offsets are."""
-    digests = _digests_of_parts(batch)
+    """Return whether a batch has tensors per part instead of per sample, such as offsets."""
+    digests = _digest_parts(batch)
     if not digests:
         return False
-    by_sample = [_digests_of_parts(with_ids(collate([sample]))[1]) for sample in samples]
+    by_sample = [_digest_parts(with_ids(collate([sample]))[1]) for sample in samples]
     return any(digests != by_sample[0] for digests in by_sample)  # else all samples share these
 
 
-def _digests_of_parts(batch: Any) -> list[bytes]:
-    """Return a digest of each tensor that has not one row per sample."""
+def _digest_parts(batch: Any) -> list[bytes]:
+    """Return a digest of each tensor whose length is not the number of samples."""
     size = batch_size(batch)
     tensors: list[Tensor] = []
     map_batch(batch, tensors.append)
     return [digest_of(tensor) for tensor in tensors if tensor.ndim and len(tensor) != size]
 
 
-def _content(leaf: Any) -> bytes:
-    """Return bytes that differ where a batch's tensor, array, picture or number does."""
+def _content_bytes(leaf: Any) -> bytes:
+    """Return bytes that identify a tensor, array, picture, text or number of a batch."""
     if isinstance(leaf, Tensor):
         return tensor_content(leaf)
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind != "O":
@@ -160,18 +160,18 @@ def tensor_content(tensor: Tensor) -> bytes:
     return f"torch.{values.dtype} {values.shape} ".encode() + values.tobytes()
 
 
-def _leaves(batch: Any) -> Iterator[Any]:
-    """Yield the tensors and other values in a batch's mappings, tuples and lists, in order."""
+def _list_leaves(batch: Any) -> Iterator[Any]:
+    """Yield the values nested in a batch's mappings, tuples and lists, in order."""
     if isinstance(batch, Mapping | tuple | list):
         values = batch.values() if isinstance(batch, Mapping) else batch
         for value in values:
-            yield from _leaves(value)
+            yield from _list_leaves(value)
     else:
         yield batch
 
 
 def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
-    """Return a batch's ids, None without a field of them, and the batch without that field."""
+    """Return (ids, batch without its id field); ids are None if there is no such field."""
     if not isinstance(batch, Mapping):
         return None, batch
     name = next((field for field in ID_FIELDS if field in batch), None)
@@ -181,7 +181,7 @@ def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """Return a batch of samples of one form; fields of different lengths are padded at the end."""
+    """Return samples of one structure as a batch; sequences are padded at the end."""
     # Of dictionaries, ids and fields of numbers are taken, others (texts, say) left out. Where
     # token ids are padded, `attention_mask` is added unless it exists.
     if not isinstance(samples[0], Mapping):
@@ -222,7 +222,7 @@ LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch
 
 
 def outputs_of(model: nn.Module, batch: Any) -> Tensor:
-    """Run the model on a batch, (x, ..., targets) or a dictionary; return its logits, [b, ...]."""
+    """Return the model's logits, [b, ...]; batch: a tuple (x, ..., targets) or a dict."""
     if isinstance(batch, Mapping):
         no_inputs = {*TARGETS, LOSS_WEIGHT}
         inputs = {key: value for key, value in batch.items() if key not in no_inputs}
@@ -257,7 +257,7 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
 
 
 def failure_message(model: nn.Module, batch: Any, error: str) -> str:
-    """Return one line with the remedy, for an error of the model or the loss on a batch."""
+    """Return a message with the remedy, for an error of the model or loss on a batch."""
     check = "Check"
     if isinstance(batch, Mapping) and batch:
         names = ", ".join(map(repr, batch))
@@ -271,7 +271,7 @@ def failure_message(model: nn.Module, batch: Any, error: str) -> str:
 
 
 def targets_of(batch: Any) -> Tensor | None:
-    """Return a batch's targets, the tuple's last item or "labels"; None where it has none."""
+    """Return a batch's targets: a tuple's last item, or "labels"; None without any."""
     if isinstance(batch, Mapping):
         labels = next((batch[name] for name in TARGETS if batch.get(name) is not None), None)
     else:
@@ -284,7 +284,7 @@ def targets_of(batch: Any) -> Tensor | None:
 
 
 def tokens_of(batch: Any) -> Tensor | None:
-    """Return a batch's targets, or, of a text without any, its input_ids without padding."""
+    """Return a batch's targets; a text's token ids, padding ignored, if it has none."""
     targets = targets_of(batch)
     if targets is not None or not isinstance(batch, Mapping):
         return targets
@@ -296,7 +296,7 @@ def tokens_of(batch: Any) -> Tensor | None:
 
 
 def labels_by_name(batch: Any) -> list[str]:
-    """Return a batch's labels that are words; [] where they are numbers."""
+    """Return a batch's labels that are strings; [] where they are numbers."""
     if isinstance(batch, Mapping):
         labels = next((batch[name] for name in TARGETS if name in batch), None)
     else:
@@ -309,7 +309,7 @@ def labels_by_name(batch: Any) -> list[str]:
 
 
 def weights_of(batch: Any, reference: Tensor) -> Tensor:
-    """Return the samples' weights in the loss, [b] of "loss_weight", or a single 1, []."""
+    """Return each sample's loss weight, [b], from "loss_weight"; a scalar 1 without it."""
     # They have the type and device of `reference`.
     weights = None
     if isinstance(batch, Mapping):

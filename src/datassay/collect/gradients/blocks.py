@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.layers import is_transposed, kind_of
+from datassay.collect.layers import gradient_rule, is_transposed
 from datassay.errors import ModelError, SettingError
 
 
@@ -38,7 +38,7 @@ class Block:
 def chosen_parameters(
     model: nn.Module, pattern: str | Sequence[str] | None
 ) -> dict[str, nn.Parameter]:
-    """Return parameters by name: all that train, or those whose names match a pattern or part."""
+    """Return {name: parameter} of all that train, or whose names match a pattern."""
     parameters = dict(model.named_parameters())
     if pattern is None:
         results = {n: p for n, p in parameters.items() if p.requires_grad}
@@ -65,18 +65,18 @@ def chosen_parameters(
 def blocks_of(
     model: nn.Module, tensors: dict[str, nn.Parameter], direct: frozenset[str] = frozenset()
 ) -> list[Block]:
-    """Return a block per layer of a known kind, and per other tensor, in the parameters' order."""
+    """Return one block per layer of a known kind, and per remaining tensor, in order."""
     # Tensors in `direct` get blocks of their own.
     names = {id(p): n for n, p in tensors.items()}
     layers_of: dict[str, list[str]] = {}  # weight → the layers that use it
     for path, layer in model.named_modules():
         tensor_names = {n: names.get(id(p)) for n, p in layer.named_parameters(recurse=False)}
         weight = tensor_names.get("weight")
-        if kind_of(layer) and weight and weight not in direct:
+        if gradient_rule(layer) and weight and weight not in direct:
             layers_of.setdefault(weight, []).append(path)
     results = []
     for weight, layers in layers_of.items():
-        results.append(_layer_block(model, tensors, names, weight, layers, direct))
+        results.append(_make_layer_block(model, tensors, names, weight, layers, direct))
     covered = {p for block in results for p in block.parameters}
     for name, tensor in tensors.items():
         if name not in covered:
@@ -86,7 +86,7 @@ def blocks_of(
     return sorted(results, key=lambda block: order[block.parameters[0]])
 
 
-def _layer_block(model, tensors, names, weight, layers, direct) -> Block:
+def _make_layer_block(model, tensors, names, weight, layers, direct) -> Block:
     """Return the block of a layer's weight, with its bias as one more column (or row)."""
     # `names` are the tensors' names by id, `layers` the layers that use the weight.
     layer = model.get_submodule(layers[0])
@@ -110,7 +110,7 @@ def _layer_block(model, tensors, names, weight, layers, direct) -> Block:
 
 
 def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows columns"]:
-    """Join a block's tensors to its matrix: the weight, its bias as the last column (or row)."""
+    """Return a block's tensors as one matrix: the bias is the weight's last column (or row)."""
     weight = tensors[0]
     if not block.has_bias:
         return weight.reshape(block.shape)
@@ -122,7 +122,7 @@ def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows column
 def as_tensors(
     block: Block, matrices: Float[Tensor, "m rows columns"], shapes: Sequence[torch.Size]
 ) -> list[Tensor]:
-    """Split a block's matrices, [m, rows, columns], into tensors: the inverse of `as_matrix`."""
+    """Return a block's matrices [m, rows, columns] as tensors; the inverse of `as_matrix`."""
     m = len(matrices)
     if not block.has_bias:
         return [matrices.reshape(m, *shapes[0])]

@@ -43,45 +43,45 @@ def objective(
     task: str | None = None,
     further_targets: Sequence[Tensor] = (),
 ) -> Objective:
-    """Return a task's loss from a name or 'auto', torch's criterion or (model, batch) → [b]."""
+    """Return the Objective for a loss's name, "auto", a criterion of torch, or a function."""
     # A criterion's settings are read from it. 'auto', also as an Objective's name, stands for
     # `task`; without a task the targets of the batch, and `further_targets`, decide.
     if isinstance(loss, Objective):
         name = loss.name
         if name == "auto":
-            name = task or _loss_by_targets(model, batch, further_targets)
-        return _with_axis(replace(loss, name=name), model, batch)
-    loss = _criterion(loss)
+            name = task or _infer_loss(model, batch, further_targets)
+        return _find_class_axis(replace(loss, name=name), model, batch)
+    loss = _replace_function(loss)
     if isinstance(loss, nn.Module):
-        return _with_axis(of_criterion(loss), model, batch, prefers_second=True)
+        return _find_class_axis(of_criterion(loss), model, batch, prefers_second=True)
     if callable(loss):
         function: Any = loss
         return Objective("custom", function)
     if loss == "auto":
-        loss = task or _loss_by_targets(model, batch, further_targets)
+        loss = task or _infer_loss(model, batch, further_targets)
     elif loss not in LOSSES:
         raise SettingError(
             f"loss must be 'auto', {', '.join(map(repr, LOSSES))}, a criterion of torch or a "
             f"function of the model and a batch; got {loss!r}."
         )
-    return _with_axis(Objective(loss), model, batch)
+    return _find_class_axis(Objective(loss), model, batch)
 
 
 def label_rules(loss: Any) -> tuple[str, int]:
-    """Return what a loss compares, as `Loss.compares`, and the label that does not count."""
-    loss = _criterion(loss)
+    """Return what a loss compares ("classes", "values", "own") and its ignored label."""
+    loss = _replace_function(loss)
     if isinstance(loss, Objective):
-        return _compares(loss.name), loss.ignored
+        return _read_compares(loss.name), loss.ignored
     if isinstance(loss, nn.Module):
-        kind = _loss_of_criterion(loss)
+        kind = _match_loss(loss)
         ignored = int(getattr(loss, "ignore_index", IGNORED))  # pyrefly: ignore[bad-argument-type] (a number)
         return ("values" if kind is None else kind.compares), ignored
-    compares = "own" if callable(loss) else _compares(loss)
+    compares = "own" if callable(loss) else _read_compares(loss)
     return compares, IGNORED
 
 
-def _compares(name: str) -> str:
-    """Return what the loss of a name compares; "classes" where it is "auto"."""
+def _read_compares(name: str) -> str:
+    """Return what the named loss compares; "classes" for "auto"."""
     loss = losses().get(name)
     if loss is None:
         return "classes"
@@ -89,15 +89,15 @@ def _compares(name: str) -> str:
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
-    """Return the function (model, batch) → [b] behind a loss that has no name here."""
-    loss = _criterion(loss)
+    """Return the function (model, batch) → [b] of a loss that is not a named one."""
+    loss = _replace_function(loss)
     if isinstance(loss, nn.Module):
         return of_criterion(loss).function or loss
     return loss
 
 
-def _criterion(loss: Any) -> Any:
-    """Return the criterion that a function of torch stands for; any other loss as it is."""
+def _replace_function(loss: Any) -> Any:
+    """Return torch's criterion for its functional form; any other loss unchanged."""
     is_function = callable(loss) and not isinstance(loss, nn.Module | Objective)
     if is_function and loss in FUNCTIONS:
         return FUNCTIONS[loss]()
@@ -112,7 +112,7 @@ class CriterionLoss:
     is_averaged: bool  # over the outputs; else summed
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
-        """Return each sample's loss, [b]."""
+        """Return each sample's loss, [b], by torch's criterion."""
         outputs = outputs_of(model, batch)
         targets = targets_of(batch)
         if targets is None:
@@ -129,10 +129,10 @@ class CriterionLoss:
 
 
 def of_criterion(loss: nn.Module) -> Objective:
-    """Return the loss of each sample that a criterion of torch, with its settings, stands for."""
+    """Return the per-sample Objective of a torch criterion with its settings."""
     # "batchmean" of KLDivLoss averages over samples alone.
     averaged = getattr(loss, "reduction", "mean") not in {"sum", "batchmean"}
-    kind = _loss_of_criterion(loss)
+    kind = _match_loss(loss)
     if kind is not None:
         settings: dict[str, Any] = {"scale": 1.0, "averaged": averaged} | kind.settings_of(loss)
         return Objective(name=kind.name, **settings)
@@ -146,17 +146,17 @@ def of_criterion(loss: nn.Module) -> Objective:
     )
 
 
-def _loss_of_criterion(criterion: nn.Module) -> Loss | None:
-    """Return the loss that a criterion of torch is, None if it is none of ours."""
+def _match_loss(criterion: nn.Module) -> Loss | None:
+    """Return our Loss that a torch criterion stands for; None without a match."""
     if getattr(criterion, "beta", 1.0) == 0:  # a smooth ℓ1 loss of width 0: the ℓ1 loss
         return None
     return next((loss for loss in losses().values() if isinstance(criterion, loss.criteria)), None)
 
 
-def _with_axis(
+def _find_class_axis(
     result: Objective, model: nn.Module, batch: Any, *, prefers_second: bool = False
 ) -> Objective:
-    """Return the loss with `classes_second` set, where a sample has several places."""
+    """Return the loss with `classes_second` set, if samples have several positions."""
     # If the shapes fit both axes, it is the second for torch's criteria (`prefers_second`).
     targets = targets_of(batch)
     kind = result.kind
@@ -173,7 +173,7 @@ def _with_axis(
 
 
 def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> list[str]:
-    """Return a warning where outputs are probabilities though the loss takes logits, else []."""
+    """Return a warning if outputs are probabilities where the loss takes logits; else []."""
     # `loss` is what the user gave, `bound` the objective that it became. An error where it is
     # "auto", or where it takes log-probabilities and the outputs are none.
     if not bound.kind.has_one_class or bound.kind.is_of_tokens:
@@ -209,7 +209,7 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
 
 
 def several_outputs(model: nn.Module, batch: Any) -> list[str]:
-    """Return a warning where a network gives several outputs; the first is taken.
+    """Return a warning if a network returns several outputs, of which the first is used.
 
     Args:
         model: the network.
@@ -234,7 +234,7 @@ def several_outputs(model: nn.Module, batch: Any) -> list[str]:
         tensors = [t for t in results[-1] if isinstance(t, Tensor) and t.ndim > 1]
     tensors = [t for t in tensors if t.is_floating_point()]
     shapes = [str(list(t.shape[1:])) for t in tensors]
-    if any(_depends(t, tensors[0]) for t in tensors[1:]):
+    if any(_depends_on(t, tensors[0]) for t in tensors[1:]):
         raise ModelError(
             f"the model's first output must be its answer; it gives {' and '.join(shapes)} a "
             "sample, and computes a later one from the first. Wrap it to return the logits alone "
@@ -249,8 +249,8 @@ def several_outputs(model: nn.Module, batch: Any) -> list[str]:
     ]
 
 
-def _depends(result: Tensor, tensor: Tensor) -> bool:
-    """Return whether a result was computed from a tensor, as autograd has it."""
+def _depends_on(result: Tensor, tensor: Tensor) -> bool:
+    """Return whether autograd's graph of `result` contains `tensor`."""
     waiting = [result.grad_fn]
     visited = set()
     while waiting:
@@ -265,7 +265,7 @@ def _depends(result: Tensor, tensor: Tensor) -> bool:
 
 
 def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None) -> None:
-    """Raise DataError for labels that are none of the network's k outputs (None: no classes)."""
+    """Raise DataError if a label is no index of the network's outputs."""
     if n_outputs is None or targets is None:
         return
     k = max(n_outputs, 2)  # one output is of two classes
@@ -284,7 +284,7 @@ def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None
 
 
 def _check_soft(targets: Tensor, n_outputs: int) -> None:
-    """Raise DataError for float labels that are neither whole nor the classes' probabilities."""
+    """Raise DataError if float labels are neither whole numbers nor class probabilities."""
     has_class_axis = targets.ndim > 1 and n_outputs in targets.shape[1:]
     if has_class_axis or n_outputs == 1:
         is_valid = (targets >= 0) & (targets <= 1)
@@ -298,8 +298,8 @@ def _check_soft(targets: Tensor, n_outputs: int) -> None:
     )
 
 
-def _loss_by_targets(model: nn.Module, batch: Any, further_targets: Sequence[Tensor]) -> str:
-    """Return the name of the loss that a batch's targets and the network's outputs call for."""
+def _infer_loss(model: nn.Module, batch: Any, further_targets: Sequence[Tensor]) -> str:
+    """Return the loss's name inferred from a batch's targets and the outputs' shape."""
     targets = targets_of(batch)
     base: Any = getattr(model, "get_base_model", lambda: model)  # of peft's adapters
     if any(word in type(base()).__name__ for word in CAUSAL):
@@ -320,12 +320,12 @@ def _loss_by_targets(model: nn.Module, batch: Any, further_targets: Sequence[Ten
     if not targets.is_floating_point():
         has_several = targets.ndim == 2 and outputs.ndim == 2 and targets.shape == outputs.shape
         if has_several and is_binary:
-            return _loss_by_several(all_targets)
+            return _infer_loss_of_several(all_targets)
         return "cross_entropy"
     if all_targets.shape[1] > 1:
         if not bool((all_targets >= 0).all()):
             return "mse"
-        return _loss_by_several(all_targets)
+        return _infer_loss_of_several(all_targets)
     # One per sample: two labels, labels of several classes, or values.
     if outputs.ndim != 2 or outputs.shape[1] == 1:
         return "bce" if is_binary else "mse"
@@ -336,8 +336,8 @@ def _loss_by_targets(model: nn.Module, batch: Any, further_targets: Sequence[Ten
     return "mse"
 
 
-def _loss_by_several(y: Tensor) -> str:
-    """Return the loss for targets of several outputs, none of them negative."""
+def _infer_loss_of_several(y: Tensor) -> str:
+    """Return "bce" or "mse" for targets ≥ 0 of several outputs; raise if ambiguous."""
     is_binary = bool(((y == 0) | (y == 1)).all())
     if y.shape[1] > 1 and bool(((y.double().sum(1) - 1).abs() <= SUMS_TO_ONE).all()):
         form = "probabilities"

@@ -56,7 +56,7 @@ class Objective(LossSettings):
         return self.temperature != 1 and self.has_temperature
 
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
-        """Return each sample's loss, in nats or half squared output unit, times its weight."""
+        """Return each sample's weighted loss, [b], in nats or half squared output units."""
         if self.function is not None:
             result = self.function(model, batch)
             _check_one_per_sample(result)
@@ -65,13 +65,13 @@ class Objective(LossSettings):
         return self.of_outputs(outputs, targets).sum(1) * weights_of(batch, outputs)
 
     def targets(self, batch: Any) -> Tensor | None:
-        """Return a batch's targets; of next tokens without labels the tokens themselves."""
+        """Return a batch's targets; for next-token losses the tokens themselves."""
         if self.kind.is_of_tokens:
             return tokens_of(batch)
         return targets_of(batch)
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
-        """Return each sample's weighted loss at each place; for next tokens, at t that of t + 1."""
+        """Return each sample's weighted loss per position; at t that of predicting t + 1."""
         if self.function is not None:
             raise SettingError("a loss of your own has no positions; take a loss by name.")
         outputs, targets = self.align(outputs_of(model, batch), self.targets(batch))
@@ -80,7 +80,7 @@ class Objective(LossSettings):
     def align(
         self, outputs: Tensor, targets: Tensor | None
     ) -> tuple[Float[Tensor, "b places k"], Tensor]:
-        """Return outputs, [b, places, k], and targets: [b, places] classes or [b, places, k]."""
+        """Return outputs [b, places, k]; targets as classes [b, places] or shaped alike."""
         # Targets that are values have one place, of all outputs.
         if targets is None:
             raise ModelError(
@@ -109,7 +109,7 @@ class Objective(LossSettings):
         return flat_outputs[:, None], values[:, None]
 
     def _align_classes(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return outputs, [b, places, k], and classes, [b, places], or probabilities as outputs."""
+        """Return outputs [b, places, k], and classes [b, places] or probabilities like outputs."""
         # The class of places that do not count becomes IGNORED.
         if targets.is_floating_point() and outputs.shape[1:] == (1,):
             targets = targets.reshape(-1, 1)
@@ -138,12 +138,12 @@ class Objective(LossSettings):
         return outputs.flatten(1, -2)
 
     def of_outputs(self, f: Float[Tensor, "b places k"], y: Tensor) -> Float[Tensor, "b places"]:
-        """Return the loss at each place; 0 where the label is one that does not count."""
+        """Return the loss at each position; 0 where the label is ignored."""
         t = 1.0
         if self.is_softened:
             t = self.temperature
             f = f / t
-        return t * self._factor(f.shape[-1]) * self.kind.value(f, y)
+        return t * self._output_factor(f.shape[-1]) * self.kind.value(f, y)
 
     def roots(
         self,
@@ -152,15 +152,15 @@ class Objective(LossSettings):
         generator: torch.Generator,
         n_wanted: int = MOST_SUMMED,
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Return vectors v: Σ v vᵀ is the loss's Hessian in the outputs, exactly or in the mean."""
+        """Return vectors v with Σ v vᵀ the loss's Hessian in the outputs (or in expectation)."""
         # In the mean, from random vectors, where a sample has several places or many outputs.
-        weight = self._factor(f.shape[-1]) * self.kind.weights(f, y)  # [b, places, 1 or k]
+        weight = self._output_factor(f.shape[-1]) * self.kind.weights(f, y)  # [b, places, 1 or k]
         if self.is_softened:  # the Hessian of T ℓ(f / T)
             f = f / self.temperature
             weight = weight / self.temperature
         return self.kind.roots(f, y, weight, generator, n_wanted)
 
-    def _factor(self, k: int) -> float:
+    def _output_factor(self, k: int) -> float:
         """Return the constant factor of each output's loss."""
         if self.scale is None:
             return 1.0

@@ -47,10 +47,10 @@ class Order:
 
 
 def order_of(loader: DataLoader, name: str, *, are_queries: bool) -> Order:
-    """Return the samples of a loader of a Dataset that has indices; no sample is read."""
+    """Return the order and weights of a loader's samples, without reading any."""
     # A sampler in random order stands for all samples that it draws from, in the Dataset's order.
     batches: Any = loader.batch_sampler
-    if _is(batches, BatchSampler):
+    if _iterates_as(batches, BatchSampler):
         sampler = batches.sampler
         size = int(batches.batch_size)
         drops_last = bool(batches.drop_last)
@@ -60,7 +60,7 @@ def order_of(loader: DataLoader, name: str, *, are_queries: bool) -> Order:
         drops_last = False
         if not isinstance(size, int):
             size = None
-    order = _torch_order(sampler, name, are_queries=are_queries)
+    order = _read_torch_order(sampler, name, are_queries=are_queries)
     if order is None:
         indices, is_fixed = _ask_sampler(sampler, loader.dataset, name)
         n_dropped = 0
@@ -79,35 +79,35 @@ def order_of(loader: DataLoader, name: str, *, are_queries: bool) -> Order:
     return replace(order, size=size)
 
 
-def _is(sampler: Any, *kinds: type) -> bool:
-    """Return whether a sampler iterates as torch's own of these kinds does, whatever its class."""
+def _iterates_as(sampler: Any, *kinds: type) -> bool:
+    """Return whether a sampler iterates as torch's samplers of these kinds do."""
     return any(
         isinstance(sampler, kind) and type(sampler).__iter__ is kind.__iter__ for kind in kinds
     )
 
 
-def _torch_order(sampler: Any, name: str, *, are_queries: bool) -> Order | None:
-    """Return the samples that a random sampler of torch draws from; None for other samplers."""
-    if _is(sampler, RandomSampler):
+def _read_torch_order(sampler: Any, name: str, *, are_queries: bool) -> Order | None:
+    """Return the samples that a random sampler of torch draws from; None for others."""
+    if _iterates_as(sampler, RandomSampler):
         n = len(sampler.data_source)
         if are_queries and (sampler.replacement or sampler.num_samples < n):
-            raise _redraw_error(sampler, name)
+            raise _refuse_redraws(sampler, name)
         return Order(np.arange(n))
-    if _is(sampler, SubsetRandomSampler):
+    if _iterates_as(sampler, SubsetRandomSampler):
         return Order(np.asarray(list(sampler.indices)))
-    if _is(sampler, DistributedSampler) and (sampler.num_replicas > 1 or sampler.shuffle):
+    if _iterates_as(sampler, DistributedSampler) and (sampler.num_replicas > 1 or sampler.shuffle):
         n = len(sampler.dataset)
         k = sampler.num_replicas
         message = f"{name} is one of {k} parts of a DistributedSampler: all {n} samples are taken."
         return Order(np.arange(n), warnings=(message,) if k > 1 else ())
-    if not _is(sampler, WeightedRandomSampler):
+    if not _iterates_as(sampler, WeightedRandomSampler):
         return None
     weights = sampler.weights.double().numpy()
     drawn = np.flatnonzero(weights > 0)
     if not sampler.replacement and sampler.num_samples >= len(drawn):  # only their order is drawn
         return Order(drawn)
     if are_queries or not sampler.replacement:
-        raise _redraw_error(sampler, name)
+        raise _refuse_redraws(sampler, name)
     message = (
         f"{name} is drawn by a WeightedRandomSampler: a sample weighs in the mean loss as often as "
         "it is drawn."
@@ -115,7 +115,7 @@ def _torch_order(sampler: Any, name: str, *, are_queries: bool) -> Order | None:
     return Order(drawn, weights[drawn] / weights[drawn].mean(), warnings=(message,))
 
 
-def _redraw_error(sampler: Any, name: str) -> DataError:
+def _refuse_redraws(sampler: Any, name: str) -> DataError:
     return DataError(
         f"{name} must be the same samples in each pass; a {type(sampler).__name__} draws them "
         "anew. Give the Dataset itself, or a loader without a sampler."
@@ -123,14 +123,14 @@ def _redraw_error(sampler: Any, name: str) -> DataError:
 
 
 def _ask_sampler(sampler: Any, data: Any, name: str) -> tuple[np.ndarray, bool]:
-    """Return a sampler's indices, and whether two passes gave them in one order; else sorted."""
+    """Return a sampler's indices, and whether its order is fixed; sorted if it is not."""
 
     def failed_message(error: str) -> str:
         return f"{name}: its sampler or Dataset raised {error} Correct it, or give the Dataset."
 
     with user_code(failed_message, DataError), _restore_sampler(sampler):
-        indices = _one_pass(sampler, len(data), name)
-        repeated = _one_pass(sampler, len(data), name)
+        indices = _draw_indices(sampler, len(data), name)
+        repeated = _draw_indices(sampler, len(data), name)
     if len(indices) == len(repeated) and (indices == repeated).all():
         return indices, True
     if len(indices) == len(repeated) and (np.sort(indices) == np.sort(repeated)).all():
@@ -142,7 +142,7 @@ def _ask_sampler(sampler: Any, data: Any, name: str) -> tuple[np.ndarray, bool]:
     )
 
 
-def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
+def _draw_indices(sampler: Any, n: int, name: str) -> np.ndarray:
     """Return the indices that a sampler draws in one pass."""
     drawn: list[Any] = []
     for step in sampler:
@@ -159,20 +159,20 @@ def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
     return np.asarray(drawn)
 
 
-def _samplers_in(sampler: Any) -> Iterator[Any]:
-    """Yield the sampler and those inside it."""
+def _list_samplers(sampler: Any) -> Iterator[Any]:
+    """Yield a sampler and the samplers nested in it."""
     yield sampler
     for value in list(getattr(sampler, "__dict__", {}).values()):
         if isinstance(value, Sampler) and value is not sampler:
-            yield from _samplers_in(value)
+            yield from _list_samplers(value)
 
 
 @contextmanager
 def _restore_sampler(sampler: Any) -> Iterator[None]:
-    """Restore at the end what a pass changes in the sampler and in all generators."""
-    states = [(s, dict(vars(s))) for s in _samplers_in(sampler) if hasattr(s, "__dict__")]
+    """Restore the sampler's state and all random generators when the block ends."""
+    states = [(s, dict(vars(s))) for s in _list_samplers(sampler) if hasattr(s, "__dict__")]
     values = [value for _, attributes in states for value in attributes.values()]
-    restorers = [_restorer(value) for value in values if isinstance(value, GENERATORS)]
+    restorers = [_make_restorer(value) for value in values if isinstance(value, GENERATORS)]
     try:
         with keep_generators():
             yield
@@ -184,8 +184,8 @@ def _restore_sampler(sampler: Any) -> Iterator[None]:
             restore()
 
 
-def _restorer(generator: Any) -> Callable[[], object]:
-    """Return a function that puts a generator back into its present state."""
+def _make_restorer(generator: Any) -> Callable[[], object]:
+    """Return a function that resets a random generator to its present state."""
     if isinstance(generator, np.random.Generator):
         bits = generator.bit_generator
         return partial(setattr, bits, "state", copy.deepcopy(bits.state))
@@ -195,7 +195,7 @@ def _restorer(generator: Any) -> Callable[[], object]:
 
 
 def _count_repeats(order: Order) -> Order:
-    """Return each training sample once, weighted by its draws where these differ in number."""
+    """Return an order with each sample once, weighted by how often it was drawn."""
     indices, positions, counts = np.unique(order.indices, return_index=True, return_counts=True)
     if (counts == 1).all():
         return order
@@ -231,7 +231,7 @@ class Drawn:
 
 @contextmanager
 def keep_generators() -> Iterator[None]:
-    """Restore the generators of torch, NumPy and Python at the end."""
+    """Restore the random generators of torch, NumPy and Python when the block ends."""
     numpy_state = np.random.get_state()  # noqa: NPY002 users draw from the global generator
     python_state = random.getstate()
     torch_state = torch.get_rng_state()
@@ -245,7 +245,7 @@ def keep_generators() -> Iterator[None]:
 
 @contextmanager
 def seed_draws(*seeds: Any) -> Iterator[None]:
-    """Seed the draws of torch, NumPy and Python inside the context."""
+    """Seed the random generators of torch, NumPy and Python inside the block."""
     seed = random.Random(repr(seeds)).getrandbits(32)
     with keep_generators():
         random.seed(seed)
@@ -255,7 +255,7 @@ def seed_draws(*seeds: Any) -> Iterator[None]:
 
 
 def fix_draws(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tuple[str, ...]]:
-    """Return the Dataset if its samples never change, else one fixed draw of each and a warning."""
+    """Return the Dataset, or a copy with one fixed draw per sample, and a warning if so."""
     positions = np.linspace(0, len(indices) - 1, min(N_PROBED, len(indices))).astype(int)
     probe = [indices[position] for position in positions.tolist()]
     if not _are_different(lambda i: dataset[i], probe, name):
@@ -282,7 +282,7 @@ def collates_alike(
 
 
 def _are_different(read: Callable[[Any], Any], arguments: Sequence[Any], name: str) -> bool:
-    """Return whether a second reading of any argument gives other values than the first."""
+    """Return whether reading the same arguments twice gives different values."""
 
     def failed_message(error: str) -> str:
         return (

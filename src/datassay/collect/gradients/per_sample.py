@@ -55,7 +55,7 @@ class PerSample:
         separable: Values | None = None,
         direct: Collection[str] | None = None,
     ):
-        """Find the layers that give factors, and check them on a batch of one or two samples."""
+        """Find the layers with factored gradients, and check them on one or two samples."""
         # separable: values that must not depend on other samples, instead of `values`.
         # direct: the tensors to differentiate directly, where blocks must be another object's;
         # None: those whose layers fail the check.
@@ -93,7 +93,7 @@ class PerSample:
         # as_matrices: what comparing forms of convolutions may stand for their factors.
         is_single = batch_size(batch) == 1
         if self._is_alone and not is_single:
-            yield from self._one_at_a_time(values, batch, cotangents)
+            yield from self._loop_gradients(values, batch, cotangents)
             return
         try:
             compares = not is_single and not is_known
@@ -103,10 +103,10 @@ class PerSample:
         except UnfitError as error:
             if is_single:
                 raise
-            yield from self._one_at_a_time(values, batch, cotangents, error.block.name)
+            yield from self._loop_gradients(values, batch, cotangents, error.block.name)
             return
         for index, (weight, gradients) in enumerate(zip(weights, recorded, strict=True)):
-            gradients |= self._direct_gradients(values, batch, weight)
+            gradients |= self._direct_tensor_gradients(values, batch, weight)
             culprit = None
             if index == 0 and compares:
                 for block in self.blocks if as_matrices else ():
@@ -115,7 +115,7 @@ class PerSample:
                         gradients[block.name] = [matrix(uses, block.shape[0])]
                 culprit = self._find_culprit(truth, gradients, batch)
             if culprit is not None:
-                yield from self._one_at_a_time(values, batch, lambda _: weights, culprit[0])
+                yield from self._loop_gradients(values, batch, lambda _: weights, culprit[0])
                 return
             yield gradients
 
@@ -159,7 +159,7 @@ class PerSample:
     def _find_culprit(
         self, truth: dict[str, Tensor], gradients: Gradients, batch: Any
     ) -> tuple[str, float] | None:
-        """Return a block, by name, whose gradients are not autograd's, and their relative error."""
+        """Return the name and relative error of a block whose gradients differ from autograd's."""
         # None if there is no such block. Compared are sums over samples with random factors, which
         # tell apart whose gradient is whose.
         factors = _random_factors(torch.empty(batch_size(batch), dtype=torch.float64))
@@ -174,10 +174,10 @@ class PerSample:
                 return block.name, distance / max(1e-30, float(theirs.norm()))
         return None
 
-    def _one_at_a_time(
+    def _loop_gradients(
         self, values: Values, batch: Any, cotangents: Cotangents, culprit_name: str | None = None
     ) -> Iterator[Gradients]:
-        """Yield what `gradients` does from passes over single samples; raise if these interact."""
+        """Yield the same as `gradients`, computed sample by sample; raise if samples interact."""
         # `culprit_name` is the block for whose sake it is done, where there is no warning of it
         # yet.
         self._check_independence(batch, values)
@@ -191,7 +191,7 @@ class PerSample:
             )
             triples = zip(by_weight, sample_weights, recorded, strict=True)
             for by_sample, weight, gradients in triples:
-                by_sample.append(gradients | self._direct_gradients(values, sample, weight))
+                by_sample.append(gradients | self._direct_tensor_gradients(values, sample, weight))
         for index, (weight, by_sample) in enumerate(zip(weights, by_weight, strict=True)):
             joined = {}
             for block in self.blocks:
@@ -205,7 +205,7 @@ class PerSample:
             yield joined
 
     def _explain(self, culprit: tuple[str, float] | None, culprit_name: str | None) -> None:
-        """Raise ModelError where gradients of single samples are wrong too; else warn."""
+        """Raise ModelError if gradients are wrong even sample by sample; else add a warning."""
         if culprit and culprit[1] > ROUGH:
             raise ModelError(
                 f"gradients by {culprit[0]} are not autograd's: the network uses its weights "
@@ -227,21 +227,21 @@ class PerSample:
 
     def _check_independence(self, batch: Any, values: Values) -> None:
         """Raise ModelError where a sample's values depend on other samples in the batch."""
-        difference = _batch_difference(self.model, batch, values)
-        if difference > APART and not self._only_rounds(batch, values):
+        difference = _compare_batched(self.model, batch, values)
+        if difference > APART and not self._is_rounding(batch, values):
             raise ModelError(_explain_mixing(difference))
 
-    def _only_rounds(self, batch: Any, values: Values) -> bool:
-        """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
+    def _is_rounding(self, batch: Any, values: Values) -> bool:
+        """Return whether samples are independent in float64, so that float32 only rounds."""
         exact = frozen_copy(self.model, torch.float64)
         try:
-            difference = _batch_difference(exact, to_model(batch, exact), values, ROUNDING)
+            difference = _compare_batched(exact, to_model(batch, exact), values, ROUNDING)
         except ModelError:  # a loss of the user's own that takes float32 alone
             return False
         return difference <= APART
 
     def _find_unsuitable(self, probe: Any, values: Values) -> list[str]:
-        """Return tensors whose factors are not the gradient: used elsewhere, or with other axes."""
+        """Return names of tensors whose layers' factors do not give their gradients."""
         # Gradients of a whole batch are compared with plain autograd's of each sample. Layers that
         # do not fit leave `blocks`. Adds what a sample's uses hold to `values_held`.
         unsuitable = []
@@ -253,7 +253,7 @@ class PerSample:
             except UnfitError as error:  # once more, without this layer
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
                 unsuitable += error.block.parameters
-        gradients |= self._direct_gradients(values, probe, weight)
+        gradients |= self._direct_tensor_gradients(values, probe, weight)
         uses = [use for block_uses in gradients.values() for use in block_uses]
         # Norms and activations between convolutions hold about twice as much again.
         n_values = sum(
@@ -276,8 +276,8 @@ class PerSample:
                     unsuitable += block.parameters
         return unsuitable
 
-    def _direct_gradients(self, values: Values, batch: Any, weight: Tensor) -> Gradients:
-        """Return gradients by tensors outside the known kinds of layer, sample by sample."""
+    def _direct_tensor_gradients(self, values: Values, batch: Any, weight: Tensor) -> Gradients:
+        """Return per-sample gradients of tensors that belong to no layer of a known kind."""
         direct = [block for block in self.blocks if not block.layers]
         if not direct:
             return {}
@@ -288,7 +288,7 @@ class PerSample:
         if self._can_vectorise and len(weight) > 1:
             try:
                 with require_gradients(list(self.model.parameters()), required=False):
-                    slopes = _vmap_slopes(summed, tensors, batch, weight)
+                    slopes = _vmap_gradients(summed, tensors, batch, weight)
             except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
                 self._can_vectorise = False
                 cause = str(error.__cause__ or error).splitlines()[0][:120]
@@ -299,7 +299,7 @@ class PerSample:
                 )
         if slopes is None:
             with require_gradients(list(self.model.parameters()), required=False):
-                slopes = _loop_slopes(summed, tensors, batch, weight)
+                slopes = _loop_tensor_gradients(summed, tensors, batch, weight)
         results: Gradients = {}
         for block in direct:
             slope = slopes[f"inner.{block.parameters[0]}"].reshape(-1, *block.shape)
@@ -317,7 +317,7 @@ def _random_factors(weight: Tensor) -> Tensor:
     return factors.to(weight).view(-1, *[1] * (weight.ndim - 1))
 
 
-def _batch_difference(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) -> float:
+def _compare_batched(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) -> float:
     """Return by how much values of samples together and alone differ, relative to the largest."""
     # floor: what is divided by at least.
     with torch.no_grad():
@@ -335,7 +335,7 @@ def _batch_difference(model: nn.Module, batch: Any, values: Values, floor: float
 
 
 def _explain_mixing(difference: float) -> str:
-    """Return a message that samples' values depend on the batch, by this relative difference."""
+    """Return the message that a sample's values depend on the rest of its batch."""
     if difference < 10:
         amount = f"{difference:.1%}"
     else:
@@ -361,8 +361,10 @@ class _Weighted(nn.Module):
             return (self._values(self.inner, batch) * weight).sum()
 
 
-def _vmap_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
-    """Return each sample's gradients by these tensors, [b, *shape] by name, by torch.func."""
+def _vmap_gradients(
+    model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor
+) -> dict:
+    """Return {name: per-sample gradients [b, *shape]} of these tensors, by torch.func."""
     size = len(weight)
 
     def is_row(t: Tensor) -> bool:
@@ -375,8 +377,10 @@ def _vmap_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weigh
         return vmap(slope, in_dims=(None, axes, 0))(tensors, split, weight[:, None])
 
 
-def _loop_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
-    """Return what `_vmap_slopes` does, one sample after the other by autograd."""
+def _loop_tensor_gradients(
+    model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor
+) -> dict:
+    """Return the same as `_vmap_gradients`, sample by sample with autograd."""
     results = []
     for i in range(len(weight)):
         leaves = {name: t.clone().requires_grad_() for name, t in tensors.items()}

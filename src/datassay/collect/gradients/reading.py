@@ -66,7 +66,7 @@ class Loaded:
     is_joined: bool = False  # samples have parts that batches join in one axis
 
     def batches(self, size: int) -> Batches:
-        """Return the samples in batches of the loader's size, else `size`; ids may be indices."""
+        """Return the samples in batches, of the loader's own size if it has one."""
         indices = self.order.indices
         if self.is_joined:
             size = 1
@@ -92,11 +92,7 @@ class Loaded:
         def subset(places: Sequence[int]) -> Batches:
             idx = np.asarray(places, dtype=np.int64)
             weights = self.order.weights
-            order = replace(
-                self.order,
-                indices=indices[idx],
-                weights=select_rows(weights, idx),
-            )
+            order = replace(self.order, indices=indices[idx], weights=select_rows(weights, idx))
             return replace(self, order=order).batches(size)
 
         ids = None if self.has_ids else indices
@@ -125,7 +121,7 @@ class Streamed:
         self._check_pass(digest, n)
 
     def _read_once(self) -> tuple[bytes, int]:
-        """Return the digest of one pass, and its number of samples."""
+        """Return the digest and the number of samples of one pass."""
         sha = hashlib.sha256()
         n = 0
         for unit in _read(self._units(), self.name):
@@ -137,7 +133,7 @@ class Streamed:
         return sha.digest(), n
 
     def _check_pass(self, digest: bytes, n: int) -> None:
-        """Raise DataError where a later pass gave other samples than the first."""
+        """Raise DataError if a later pass gave other samples than the first."""
         if n != self.n or digest != self._digest:
             change = "others, or in another order"
             if n != self.n:
@@ -149,12 +145,12 @@ class Streamed:
             )
 
     def batches(self, size: int) -> Batches:
-        """Return batches of `size` samples, or the stream's own; positions stand in for ids."""
+        """Return the stream in batches: its own, or of `size` samples; ids are positions."""
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
             sha = hashlib.sha256()
             n = 0
-            for unit in self._in_batches(size, sha):
+            for unit in self._read_batches(size, sha):
                 n += batch_size(unit)
                 yield with_ids(unit)
             self._check_pass(sha.digest(), n)
@@ -164,8 +160,8 @@ class Streamed:
             is_streamed=True,
         )  # fmt: skip
 
-    def _in_batches(self, size: int, sha: Any) -> Iterator[Any]:
-        """Yield a stream's batches, or its samples collated; add each to the digest."""
+    def _read_batches(self, size: int, sha: Any) -> Iterator[Any]:
+        """Yield batches of the stream; each unit is added to the digest `sha`."""
         waiting: list[Any] = []
         for unit in _read(self._units(), self.name):
             sha.update(digest_of(unit))
@@ -180,9 +176,9 @@ class Streamed:
             yield collate(waiting)
 
     def _subset(self, size: int, places: Sequence[int]) -> Batches:
-        """Select samples by position; they are held in memory from the first time on."""
+        """Return batches of the samples at these positions; all are held in memory."""
         if self._held is None:
-            self._held = list(self._in_batches(size, hashlib.sha256()))
+            self._held = list(self._read_batches(size, hashlib.sha256()))
         stored = self._held
         idx = np.asarray(places, dtype=np.int64)
         ends = np.cumsum([batch_size(batch) for batch in stored])
@@ -207,13 +203,13 @@ Read = SampleSet | Unlabelled | Loaded | Streamed
 
 
 def batches(data: Any, size: int, name: str = "train", *, as_integers: bool = False) -> Batches:
-    """Return samples of any kind in batches, in their order; `as_integers`: x as int64."""
+    """Return samples of any kind as batches, in order; as_integers: x as int64."""
     if isinstance(data, Unlabelled):
         labelled = batches(data.samples, size, name, as_integers=as_integers)
         return _drop_targets(labelled)
     if isinstance(data, SampleSet):
         return Batches(
-            lambda: _tensor_batches(data, size, as_integers),
+            lambda: _batch_samples(data, size, as_integers),
             data.ids,
             len(data),
             lambda places: batches(
@@ -233,7 +229,7 @@ def samples_or_batches(
     *,
     are_queries: bool = False,
 ) -> Read:
-    """Return a SampleSet for arrays, frames or Datasets of pairs, else a reader of batches."""
+    """Return arrays, frames or Datasets of pairs as a SampleSet, other data as batches."""
     # Data is what `as_samples` takes; a DataLoader, whose sampler says which samples it stands for;
     # an IterableDataset; a Dataset, a `datasets.Dataset` or a list of samples that are dictionaries
     # or tuples of other than two. Training samples weigh as often as they are drawn.
@@ -260,7 +256,7 @@ def samples_or_batches(
 
 
 def _is_batchlike(data: Any, name: str) -> bool:
-    """Return whether no array can hold the samples: fields by name, or other than x and y."""
+    """Return whether samples must stay batches: dictionaries, or tuples other than (x, y)."""
     if not hasattr(data, "__len__") or not len(data):
         return False
     with user_code(lambda error: f"{name}: its Dataset raised {error} Correct it.", DataError):
@@ -273,7 +269,7 @@ def _is_batchlike(data: Any, name: str) -> bool:
 
 
 def _open(data: Any, name: str, *, are_queries: bool) -> Loaded | Streamed:
-    """Prepare a loader, a Dataset or a list of samples to be read in its order."""
+    """Return a reader of a loader, a Dataset or a list of samples, in its order."""
     if isinstance(data, IterableDataset):
         return Streamed(lambda: data, name, is_batched=False)
     if isinstance(data, DataLoader):
@@ -289,7 +285,7 @@ def _open(data: Any, name: str, *, are_queries: bool) -> Loaded | Streamed:
 
 
 def _open_loader(loader: DataLoader, name: str, *, are_queries: bool) -> Loaded | Streamed:
-    """Return a loader's samples in its sampler's order; streamed if only it can read them."""
+    """Return a reader of a loader's samples; streamed if only the loader can read them."""
     is_custom = type(loader).__iter__ is not DataLoader.__iter__
     is_custom = is_custom and not type(loader).__module__.startswith("accelerate.")
     if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None or is_custom:
@@ -300,7 +296,7 @@ def _open_loader(loader: DataLoader, name: str, *, are_queries: bool) -> Loaded 
 
 
 def _fix_order(loader: DataLoader) -> DataLoader:
-    """Return the loader of a Dataset of whole batches, without its shuffling."""
+    """Return the loader with shuffling off, if its Dataset holds whole batches."""
     if loader.batch_sampler is not None or not isinstance(loader.sampler, RandomSampler):
         return loader
     return DataLoader(loader.dataset, None, collate_fn=loader.collate_fn)
@@ -313,7 +309,7 @@ def _load(
     name: str,
     settings: Mapping[str, Any] = NO_SETTINGS,
 ) -> Loaded | Streamed:
-    """Return a Dataset read by position; streamed if its collate function draws at random."""
+    """Return a reader by position; a stream if the collate function draws at random."""
     indices = order.indices.tolist()
     dataset, notes = fix_draws(dataset, indices, name)
     example = dataset[indices[0]]
@@ -345,7 +341,7 @@ def _load(
 
 
 def _read(units: Iterable[Any], name: str) -> Iterator[Any]:
-    """Yield each unit; what the user's Dataset or collate function raises becomes one line."""
+    """Yield units; errors of the user's Dataset or collate become DataError."""
     n_read = 0
 
     def failed_message(error: str) -> str:
@@ -366,10 +362,10 @@ def _read(units: Iterable[Any], name: str) -> Iterator[Any]:
         n_read += 1
 
 
-def _tensor_batches(
+def _batch_samples(
     samples: SampleSet, size: int, as_integers: bool
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yield (ids, (x, y)) in batches of `size` rows, x as int64 or else as floats."""
+    """Yield (ids, (x, y)) in batches of `size`, x as int64 or float."""
     for start in range(0, len(samples), size):
         rows = slice(start, start + size)
         x = torch.tensor(np.asarray(samples.x[rows]))  # a copy: networks may work in place

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.layers import Given, Use, kind_of, unfold
+from datassay.collect.layers import ToUse, Use, gradient_rule, unfold
 from datassay.errors import ModelError
 
 # The uses of each block's weights, by its name: their sum over uses is the gradient.
@@ -36,7 +36,7 @@ class Recording:
         self._blocks = {layer: block for block in blocks for layer in block.layers}
         # Of each call of a layer, its block, the map from its output's gradient to a use, and the
         # type that this gradient is to have.
-        self._calls: list[tuple[Block, Given, torch.dtype]] = []
+        self._calls: list[tuple[Block, ToUse, torch.dtype]] = []
         self._outputs: list[GradientEdge] = []  # of the same calls
         self._hooks: list[Any] = []
         self.expanded: Block | None = None  # the last whose single row stands for all samples
@@ -56,14 +56,14 @@ class Recording:
     def _record_call(
         self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any
     ) -> Any:
-        """Record a layer's input now, and its output's gradient once known; return the output."""
+        """Record, as a hook, a layer's input and later its output's gradient; return the output."""
         if not torch.is_grad_enabled():  # no part of what is differentiated
             return output
         if args:
             x = args[0]
         else:
             x = next(iter(kwargs.values()))
-        kind = kind_of(layer)
+        kind = gradient_rule(layer)
         assert kind is not None
         if isinstance(layer, nn.Embedding) and len(x) == 1 < self._n_samples:  # positions, say
             x = x.expand(self._n_samples, *x.shape[1:])
@@ -106,7 +106,7 @@ class Recording:
 
 
 def _call_layer(block: Block, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a layer's tensors; raise UnfitError where their shapes do not suit it."""
+    """Return call(*arguments); raise UnfitError if shapes do not suit the block's layer."""
     try:
         return call(*arguments)
     except (RuntimeError, IndexError, ValueError) as error:

@@ -38,14 +38,14 @@ Block = DenseFactors | Float[Tensor, "_ _ _"]
 
 
 def map_block(block: Block, change: Callable[[Tensor], Tensor]) -> Block:
-    """Apply a change to each of a block's tensors, [n, ...]; return a block of the same kind."""
+    """Return a block with `change` applied to each of its tensors, [n, ...]."""
     if isinstance(block, DenseFactors):
         return DenseFactors(change(block.inputs), change(block.gradients), block.has_bias)
     return change(block)
 
 
 def named_tensors(blocks: Mapping[str, Block]) -> dict[str, Tensor]:
-    """Return the tensors that hold the blocks, [n, ...], by distinct names, without copying."""
+    """Return {name: tensor [n, ...]} of the blocks' tensors, without copying."""
     tensors: dict[str, Tensor] = {}
     for name, block in blocks.items():
         if isinstance(block, DenseFactors):

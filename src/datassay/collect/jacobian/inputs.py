@@ -21,7 +21,7 @@ def network_inputs(
     *,
     as_integers: bool | None = None,
 ) -> Num[Tensor, "n ..."]:
-    """Return a copy of samples as a network takes them: on its device, as `dtype` or int64."""
+    """Return a copy of samples on the network's device, as `dtype` or int64 as it takes."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     if as_integers is None:
         as_integers = takes_integers(model, x[:1])
@@ -30,25 +30,25 @@ def network_inputs(
 
 
 def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) -> bool:
-    """Return whether a network runs on int64 and fails on floats, as for ids of tokens."""
+    """Return whether a network takes int64 inputs and fails on floats, such as token ids."""
     # The first layers decide, not the type in which the samples are kept. False also where it fails
     # on both, unless its error on floats asks for integers.
     if model.training:  # which would move the statistics of batch norm
         model = copy_network(model).eval()
     values = torch.as_tensor(x)
     weight = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
-    error = _failure(model, values.to(weight.device, weight.dtype, copy=True))
+    error = _try_inputs(model, values.to(weight.device, weight.dtype, copy=True))
     is_whole = not values.is_floating_point() or bool((values == values.floor()).all())
     if not error or not is_whole:
         return False
     asks_for_integers = any(word in error.lower() for word in LOOKED_UP)
-    return asks_for_integers or not _failure(
+    return asks_for_integers or not _try_inputs(
         model, values.to(weight.device, torch.int64, copy=True)
     )
 
 
-def _failure(model: nn.Module, x: Tensor) -> str:
-    """Return the network's error for these inputs; "" where it takes them."""
+def _try_inputs(model: nn.Module, x: Tensor) -> str:
+    """Return the network's error message for inputs x; "" where it takes them."""
     try:
         with user_code(str), torch.no_grad():
             model(x)
@@ -58,7 +58,7 @@ def _failure(model: nn.Module, x: Tensor) -> str:
 
 
 def check_device(device: str) -> str:
-    """Return the device; raise SettingError unless it is "cpu", "cuda" or "cuda:1" and here."""
+    """Return the device's name; raise SettingError unless this machine has it."""
     check_device_name(device)
     requested = torch.device(device)
     count = torch.cuda.device_count()

@@ -52,7 +52,7 @@ def kernel(
             assert isinstance(block, Tensor) and isinstance(right_block, Tensor)
             _add_product(result, block, right_block, panel, max_bytes, device)
             continue
-        gram = _common_gram(block, right_block, width, device)
+        gram = _find_common_gram(block, right_block, width, device)
         inputs = right_block.inputs.to(device).double()
         gradients = None
         if gram is None:
@@ -67,7 +67,7 @@ def kernel(
 def _add_product(
     total: Tensor, lhs: Tensor, rhs: Tensor, panel: int, max_bytes: int, device: str
 ) -> None:
-    """Add lhs rhsᵀ of full Jacobians, [·, k, size], to `total`, [n, width, m, width]."""
+    """Add lhs rhsᵀ of full Jacobians [·, k, size] to `total` [n, width, m, width], in place."""
     # In parts of `step` columns and `panel` rows; the mean over outputs where width is 1.
     k = lhs.shape[1]
     width = total.shape[1]
@@ -109,8 +109,10 @@ def _rows(gradients: Tensor, width: int, device: str | torch.device) -> Float[Te
     return gradients.to(device).double().reshape(len(gradients) * width, -1)
 
 
-def _common_gram(lhs: DenseFactors, rhs: DenseFactors, width: int, device: str) -> Tensor | None:
-    """Return Δ Δᵀ, [width, width], if all samples have one output gradient Δ; else None."""
+def _find_common_gram(
+    lhs: DenseFactors, rhs: DenseFactors, width: int, device: str
+) -> Tensor | None:
+    """Return Δ Δᵀ, [width, width], if all samples share one output gradient Δ; else None."""
     # So it is in the last layer, the dearest of many outputs. On the processor the first 32 samples
     # mostly tell; on a device all are compared at once, since each comparison is waited for.
     for gradients in (lhs.gradients, rhs.gradients):
@@ -141,7 +143,7 @@ class Landmarks:
     device: str = "cpu"  # where products with them are computed
 
     def features(self, blocks: Mapping[str, Block]) -> Float[Tensor, "rows m"]:
-        """Return Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn for n samples and m landmarks."""
+        """Return Nyström features Φ, [rows, m], with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn."""
         # Its last m − rank columns are 0. Cost: the kernel Θ_nm and n m² operations.
         columns = kernel(dict(blocks), dict(self.blocks), "averaged", device=self.device)
         result = torch.zeros_like(columns)
@@ -152,7 +154,7 @@ class Landmarks:
 
 
 def landmarks(blocks: Mapping[str, Block], *, device: str = "cpu") -> Landmarks:
-    """Return samples as landmarks, with their kernel's pivots (Nyström; Williams, Seeger 2001)."""
+    """Return landmarks with a pivoted Cholesky factor of their kernel (Nyström)."""
     # A pivoted Cholesky decomposition takes a thirtieth of the operations of an eigenproblem.
     theta = kernel(dict(blocks), dict(blocks), "averaged", device=device)
     theta = (theta + theta.T) / 2
@@ -166,7 +168,7 @@ def landmarks(blocks: Mapping[str, Block], *, device: str = "cpu") -> Landmarks:
 
 
 def landmark_positions(ids: np.ndarray, n_landmarks: int, seed: int) -> Int[np.ndarray, " m"]:
-    """Draw samples by id, so that the rows' order does not matter; return ascending positions."""
+    """Return ascending positions of random landmarks, independent of the rows' order."""
     by_id = np.argsort(ids, kind="stable")
     drawn = np.random.default_rng(seed).permutation(len(ids))[:n_landmarks]
     return np.sort(by_id[drawn])

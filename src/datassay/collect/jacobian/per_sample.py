@@ -77,7 +77,7 @@ def typed_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def _match_type(module: nn.Module, args: tuple) -> tuple:
-    """Convert a layer's inputs to its weights' type."""
+    """Return, as a hook, a layer's inputs converted to its weights' type."""
     weight = next(module.parameters(recurse=False))
     if torch.is_autocast_enabled(weight.device.type):
         return args
@@ -91,7 +91,7 @@ def _match_type(module: nn.Module, args: tuple) -> tuple:
 
 
 def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
-    """Return which layers' Jacobians are collected as factors: those used once, on one vector.
+    """Return the layers with factored Jacobians: called once per sample, on one vector.
 
     Args:
         model: the network, in evaluation mode.
@@ -134,7 +134,8 @@ def _record_call(calls: dict, name: str, module: nn.Module, args: tuple, output:
 
 
 def _split_parameters(model, calls, output) -> Layers:
-    """Return the layers; `calls` are module name → (input shape, output, its graph node)."""
+    """Return the model's layers: those with factored Jacobians, and all other tensors."""
+    # calls: module name → (input shape, output, its graph node).
     uses = _count_uses(output)
     trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
     dense = {}
@@ -164,7 +165,7 @@ def _split_parameters(model, calls, output) -> Layers:
 
 
 def _count_uses(output: Tensor) -> Counter[int]:
-    """Count how often each parameter, by its id, enters the graph of this output."""
+    """Return how often each parameter, by id, enters the autograd graph of `output`."""
     uses: Counter[int] = Counter()
     waiting = [output.grad_fn]
     visited = {output.grad_fn}
@@ -189,7 +190,7 @@ def mixing(k: int, n_mixtures: int) -> Float[Tensor, "k n_mixtures"]:
 def jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], mixtures: int = 0
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """Return f₀, [n, k], dense layers' factors, and other parameters' Jacobians [n, k, size]."""
+    """Return outputs f₀ [n, k], and Jacobian blocks: dense layers' factors, others in full."""
     # mixtures: how many random mixtures of the outputs, of equal mean square, stand for these in
     # the Jacobians; 0: none.
     outputs, blocks = factored_jacobian(model, layers, x, mixtures)
@@ -202,7 +203,7 @@ def jacobian(
 def factored_jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], mixtures: int = 0
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block | ConvolutionFactors]]:
-    """Return `jacobian` with convolutions' weights as factors, for `project` to choose from."""
+    """Return `jacobian` with convolutions' Jacobians as factors, which `project` can use."""
     # Cost: a forward pass per sample, and k backward passes to the layers' outputs alone.
     parameters = {n: p.detach() for n, p in model.named_parameters()}
     conv_names = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
@@ -258,8 +259,8 @@ class _Tapped:
     def _run(
         self, direct: Tensors, taps: Tensors, sample: Tensor
     ) -> tuple[Tensor, tuple[Tensor, Tensors]]:
-        """Return what is differentiated of a sample, its outputs, and the tapped layers' inputs."""
-        # Differentiated is the last layer's input where that layer is known, else the combinations.
+        """Return a sample's combinations of outputs, its outputs, and the tapped layers' inputs."""
+        # Where the last layer is known its input stands for the combinations.
         with _add_taps(self._model, taps, self._running) as inputs, keep_activations():
             # A copy: the network may change its input in place.
             tensors = {**self._fixed, **direct}
@@ -272,11 +273,11 @@ class _Tapped:
 
     def differentiate(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
         """Return derivatives, [n, k, ...], outputs and inputs of all samples together."""
-        with user_code(partial(_vectorising_error, self._running)), plain_attention():
+        with user_code(partial(_explain_failure, self._running)), plain_attention():
             return vmap(self._differentiate_one, (None, None, 0))(direct, taps, x)
 
     def _differentiate_one(self, direct: Tensors, taps: Tensors, sample: Tensor) -> Derivatives:
-        """Return the derivatives of one sample's combinations of outputs."""
+        """Return one sample's derivatives by direct tensors and taps, outputs and inputs."""
         if not self._last_layer:
             return jacrev(self._run, argnums=(0, 1), has_aux=True)(direct, taps, sample)
 
@@ -297,7 +298,7 @@ class _Tapped:
         return (by_direct, by_tap), aux
 
     def differentiate_alone(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
-        """Return what `differentiate` does, one sample and output after the other by autograd."""
+        """Return the same as `differentiate`, sample by sample and output by output."""
         # So any layer can be differentiated, but without taps.
         assert not taps, "another sample may use a layer twice, or not at all"
         jacobians = []  # by sample, then by tensor: [k, *shape]
@@ -319,7 +320,7 @@ class _Tapped:
 
 
 def vectorizable_layers(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..."]) -> Layers:
-    """Return the layers; if torch.func cannot batch over samples, with every weight direct."""
+    """Return the layers; all weights direct where torch.func cannot batch the network."""
     if layers.unvectorized:
         return layers
     probe = x[:3]
@@ -333,8 +334,8 @@ def vectorizable_layers(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..
     return layers
 
 
-def _vectorising_error(running: list[str], error: str) -> str:
-    """Return the message; the last of the running layers is the one that failed."""
+def _explain_failure(running: list[str], error: str) -> str:
+    """Return the message that torch.func fails at the innermost running layer."""
     layer = "one layer's backward pass"
     if running:
         layer = running[-1]
@@ -348,7 +349,7 @@ def _vectorising_error(running: list[str], error: str) -> str:
 def _add_taps(
     model: nn.Module, taps: dict[str, Tensor], running: list[str]
 ) -> Iterator[dict[str, Tensor]]:
-    """Add each tap to its layer's output; yield the tapped layers' inputs, once they ran."""
+    """Add, by hooks, zeros (taps) to layers' outputs, to differentiate by; yield layers' inputs."""
     # `running` gets the names of the layers that run.
     inputs: dict[str, Tensor] = {}
 

@@ -37,7 +37,7 @@ class TensorProjection:
 def tensor_projection(
     size: int, n_features: int | None, kind: ProjectionKind, seed: int
 ) -> TensorProjection:
-    """Draw the projection P of a tensor of d = `size` entries; it depends on the seed alone.
+    """Return a random projection P of a tensor's `size` entries, fixed by the seed.
 
     Returns:
         P with E[⟨Pa, Pb⟩] = ⟨a, b⟩. "coordinates": p entries drawn without replacement, times
@@ -96,7 +96,7 @@ def projector(
     *,
     averaged: bool = False,
 ) -> Projector:
-    """Draw the projection of every tensor of a model.
+    """Return the random projections of all tensors of a model.
 
     Args:
         layers: the model's collected tensors.
@@ -118,13 +118,15 @@ def projector(
     if not averaged:
         return Projector(n_features, kind, tensors)
     mixing = {
-        name: _signs(layers.n_outputs, projection.n_features, MIXING_SEED + 1_000_003 * seed + j)
+        name: _draw_signs(
+            layers.n_outputs, projection.n_features, MIXING_SEED + 1_000_003 * seed + j
+        )
         for j, (name, projection) in enumerate(tensors.items())
     }
     return Projector(n_features, kind, tensors, mixing)
 
 
-def _signs(k: int, n_features: int, seed: int) -> Float[Tensor, "k p"]:
+def _draw_signs(k: int, n_features: int, seed: int) -> Float[Tensor, "k p"]:
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(2, (k, n_features), generator=generator).float() * 2 - 1
 
@@ -132,7 +134,7 @@ def _signs(k: int, n_features: int, seed: int) -> Float[Tensor, "k p"]:
 def project(
     blocks: Mapping[str, Block | ConvolutionFactors], projector: Projector
 ) -> Float[Tensor, "n rows p"]:
-    """Project a chunk to features [n, rows, p], tensors side by side; 1 row where outputs mix.
+    """Return a chunk's projected Jacobians, [n, rows, p], tensors side by side.
 
     Returns:
         Φ. Coordinates of a dense layer are products of gathered entries of Δ and A: n k p
@@ -153,35 +155,35 @@ def project(
 
 
 def _project_dense(block: DenseFactors, name: str, projector: Projector) -> Tensor:
-    """Project a dense weight's gradients, in full only where every entry is needed."""
+    """Return a dense weight's projected gradients, [n, rows, p]."""
     projection = projector.tensors[name]
     if projection.kind == "coordinates":
-        row, column = _rows_and_columns(projection, block.inputs.shape[1])
-        gathered = _mix_outputs(_entries(block.gradients, row), name, projector)  # [n, rows, p]
-        return gathered.mul_(_entries(block.inputs, column)[:, None]).mul_(projection.scale)
+        row, column = _split_index(projection, block.inputs.shape[1])
+        gathered = _mix_outputs(_gather(block.gradients, row), name, projector)  # [n, rows, p]
+        return gathered.mul_(_gather(block.inputs, column)[:, None]).mul_(projection.scale)
     full = block.gradients[..., None] * block.inputs[:, None, None, :]  # [n, k, n_out, n_in]
     return _project_full(full.flatten(2), name, projector)
 
 
 def _project_convolution(block: ConvolutionFactors, name: str, projector: Projector) -> Tensor:
-    """Project a convolution's gradients, computing only the entries that are kept."""
+    """Return a convolution's projected gradients, [n, rows, p], by the kept entries alone."""
     projection = projector.tensors[name]
     if projection.kind != "coordinates":
         return _project_full(block.product, name, projector)
     n, _, n_out, _ = block.gradients.shape
     n_in = block.patches.shape[1]
-    table, entry_idx = _columns_by_row(*_rows_and_columns(projection, n_in), n_out)
+    table, entry_idx = _group_by_row(*_split_index(projection, n_in), n_out)
     if WHOLE_FROM * table.shape[1] >= n_in:  # one product of all, whose patches are not copied
         return _project_full(block.product, name, projector)
     patches = block.patches.index_select(1, table.flatten().to(block.patches.device))
     patches = patches.view(n, *table.shape, -1)  # [n, n_out, width, positions]
     entries = block.gradients.transpose(1, 2) @ patches.mT  # [n, n_out, k, width]
-    features = _entries(entries.transpose(1, 2).flatten(2), entry_idx).mul_(projection.scale)
+    features = _gather(entries.transpose(1, 2).flatten(2), entry_idx).mul_(projection.scale)
     return _mix_outputs(features, name, projector)
 
 
-def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """Return the columns kept in each row, [n_rows, width], and each coordinate's place there."""
+def _group_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    """Return the kept columns of each row, [n_rows, width], and each coordinate's index there."""
     # `row`, ascending, and `column` are those of the coordinates kept. Rows that keep fewer are
     # filled up with column 0, whose products nobody reads.
     n_kept = row.bincount(minlength=n_rows)
@@ -193,13 +195,13 @@ def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, T
 
 
 def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projector) -> Tensor:
-    """Project a tensor's full gradients to [n, rows, p]."""
+    """Return a tensor's full gradients projected, [n, rows, p]."""
     projection = projector.tensors[name]
     if projection.kind == "whole":
         return _mix_outputs(gradient, name, projector)
     assert projection.index is not None
     if projection.kind == "coordinates":
-        features = _entries(gradient, projection.index.to(gradient.device)) * projection.scale
+        features = _gather(gradient, projection.index.to(gradient.device)) * projection.scale
     else:
         assert projection.sign is not None
         features = gradient.new_zeros(*gradient.shape[:2], projection.n_features)
@@ -209,13 +211,13 @@ def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projec
     return _mix_outputs(features, name, projector)
 
 
-def _rows_and_columns(projection: TensorProjection, n_in: int) -> tuple[Tensor, Tensor]:
+def _split_index(projection: TensorProjection, n_in: int) -> tuple[Tensor, Tensor]:
     """Return the row and the column of each coordinate kept, in a weight of n_in columns."""
     assert projection.index is not None
     return projection.index // n_in, projection.index % n_in
 
 
-def _entries(values: Float[Tensor, "... d"], index: Int[Tensor, " p"]) -> Float[Tensor, "... p"]:
+def _gather(values: Float[Tensor, "... d"], index: Int[Tensor, " p"]) -> Float[Tensor, "... p"]:
     """Return values[..., index], which torch does several times faster as a gather."""
     return values.gather(-1, index.to(values.device).expand(*values.shape[:-1], -1))
 
@@ -223,7 +225,7 @@ def _entries(values: Float[Tensor, "... d"], index: Int[Tensor, " p"]) -> Float[
 def _mix_outputs(
     features: Float[Tensor, "n k p"], name: str, projector: Projector
 ) -> Float[Tensor, "n rows p"]:
-    """Add up the k rows of each sample under random signs, where the outputs share one."""
+    """Return features summed over k outputs with random signs, if the projector mixes them."""
     if projector.mixing is None:
         return features
     signs = projector.mixing[name].to(features) / features.shape[1] ** 0.5

@@ -35,7 +35,7 @@ ROUNDING = 1e-4
 
 
 def unwrap(model: M) -> M:
-    """Return the network inside torch.compile or data-parallel wrappers, its tensors checked."""
+    """Return the network inside torch.compile or data-parallel wrappers; raise if unusable."""
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"the model must be a torch.nn.Module; got a {type(model).__name__}. Write it as one: "
@@ -62,7 +62,7 @@ def unwrap(model: M) -> M:
 
 
 def copy_network(model: M) -> M:
-    """Copy a network, sharing what cannot be copied: locks, open files, kept activations."""
+    """Return a deep copy of a network that shares what cannot be copied, such as locks."""
     try:
         return copy.deepcopy(model)
     except Exception:  # noqa: BLE001 whatever the objects that it keeps raise
@@ -80,17 +80,19 @@ def copy_network(model: M) -> M:
 
 
 def keep_type(model: nn.Module, dtype: torch.dtype) -> None:
-    """Turn a network's weights into a type that its own code can no longer change."""
+    """Set a network's weights to a type that its own code can no longer change."""
     # torch.func dies where weights that it put there change their type.
     for module in model.modules():
         vars(module).pop("_apply", None)
     model.to(dtype)
     for module in model.modules():
-        module._apply = partial(_move, module)
+        module._apply = partial(_apply_if_moved, module)
 
 
-def _move(module: nn.Module, change: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
-    """Apply a change to a layer's tensors if it moves them between devices; return the layer."""
+def _apply_if_moved(
+    module: nn.Module, change: Callable[[Tensor], Tensor], recurse: bool = True
+) -> nn.Module:
+    """Return the layer, changed only if `change` moves its tensors to another device."""
     tensor = next(chain(module.parameters(), module.buffers()), None)
     if tensor is None or change(tensor.new_empty(0)).device == tensor.device:
         return module
@@ -98,7 +100,7 @@ def _move(module: nn.Module, change: Callable[[Tensor], Tensor], recurse: bool =
 
 
 def _share_uncopyable(value: object, memo: dict[int, object], visited: set[int]) -> None:
-    """Add to a deepcopy's memo the parts of a value that cannot be copied: the copy shares them."""
+    """Add the parts of a value that deepcopy cannot copy to `memo`, so that they are shared."""
     if id(value) in visited:  # parts may hold each other
         return
     visited.add(id(value))
@@ -121,7 +123,7 @@ def _share_uncopyable(value: object, memo: dict[int, object], visited: set[int])
 
 
 def _is_copied(value: object, memo: dict[int, object]) -> bool:
-    """Return whether deepcopy takes a value, with these parts shared."""
+    """Return whether deepcopy can copy a value that shares the parts in `memo`."""
     try:
         copy.deepcopy(value, dict(memo))
     except Exception:  # noqa: BLE001 likewise
@@ -151,13 +153,13 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
 
 @contextmanager
 def plain_attention() -> Iterator[None]:
-    """Run attention as plain products of tensors, and nothing compiled, inside the context."""
+    """Replace fused attention and compiled code by plain operations inside the block."""
     # torch's fused kernels support neither vmap nor forward derivatives. Transformers' masks are
     # made in full, also where nothing is masked: vmap cannot read from values whether it is.
     was_enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH), _force_full_masks(), _avoid_compiler():
+        with sdpa_kernel(SDPBackend.MATH), _build_full_masks(), _skip_compiler_import():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(was_enabled)
@@ -165,7 +167,7 @@ def plain_attention() -> Iterator[None]:
 
 @contextmanager
 def keep_activations() -> Iterator[None]:
-    """Run re-entrant checkpoints as plain code inside: autograd.grad(inputs=) refuses them."""
+    """Run activation checkpoints as plain code inside the block, as autograd.grad needs."""
     before = checkpoint.CheckpointFunction
     stand_in: Any = SimpleNamespace(apply=lambda function, _, *inputs: function(*inputs))
     checkpoint.CheckpointFunction = stand_in
@@ -176,8 +178,8 @@ def keep_activations() -> Iterator[None]:
 
 
 @contextmanager
-def _avoid_compiler() -> Iterator[None]:
-    """Keep torch.func from importing torch's compiler inside, which takes a second."""
+def _skip_compiler_import() -> Iterator[None]:
+    """Keep torch.func from importing torch's compiler, which takes a second."""
     # It asks the compiler to leave the backward pass alone, which one never imported does.
     if "torch._dynamo" in sys.modules:
         yield
@@ -201,8 +203,8 @@ class _NoCompiler:
 
 
 @contextmanager
-def _force_full_masks() -> Iterator[None]:
-    """Make transformers build every attention mask in full, and skip none."""
+def _build_full_masks() -> Iterator[None]:
+    """Make transformers build all attention masks in full inside the block."""
     masking = sys.modules.get("transformers.masking_utils")  # loaded by a network that needs it
     masks = getattr(masking, "ALL_MASK_ATTENTION_FUNCTIONS", {})
     before = {name: masks[name] for name in ("sdpa", "eager") if name in masks}
@@ -221,7 +223,7 @@ def _full_mask(mask: Callable[..., object], *arguments: object, **settings: obje
 
 @contextmanager
 def run_vectorized(task: str) -> Iterator[None]:
-    """Run the network under torch.func for a task; name the problem where a layer cannot."""
+    """Run a network under torch.func inside the block; name the task where that fails."""
     with (
         user_code(
             lambda error: (
@@ -249,7 +251,7 @@ def _input_error(x: Tensor, error: str) -> str:
 
 
 def _check_matrix(output: object) -> Tensor:
-    """Return the output for one sample; raise where it is no dense float matrix [1, k]."""
+    """Return one sample's output; raise unless it is a dense float matrix [1, k]."""
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 1:
         if isinstance(output, Tensor):
             actual = list(output.shape)
@@ -269,7 +271,7 @@ def _check_matrix(output: object) -> Tensor:
 
 
 def check_apart(model: nn.Module, x: Tensor) -> None:
-    """Raise ModelError where a network's output for a sample depends on others in the batch."""
+    """Raise ModelError if a sample's output depends on the others in its batch."""
     # Also of random outputs, as of dropout that is on. x: a few samples.
     # Both forward passes are in one block: its end restores torch's random generator, and the
     # second pass would repeat the first one's noise.
@@ -294,7 +296,7 @@ def check_apart(model: nn.Module, x: Tensor) -> None:
 
 
 def probability_warning(outputs: Tensor, is_classification: bool) -> tuple[str, ...]:
-    """Return one warning where a classifier returns probabilities: scores expect logits."""
+    """Return a warning if a classifier returns probabilities; scores expect logits."""
     if not is_classification or outputs.shape[1] < 2 or outputs.min() < 0:
         return ()
     if (outputs.sum(1) - 1).abs().max() > ROUNDING:
@@ -320,7 +322,7 @@ def check_initial_fit(
     is_classification: bool,
     allow_trained: bool,
 ) -> tuple[str, ...]:
-    """Return warnings of a high fit; raise ModelError if training labels fit better than others."""
+    """Return warnings if the weights already fit; raise if they fit training labels better."""
     # METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
     # 0.99 to 0.78. The fit is 1 − loss / loss of a constant guess. For classes the loss is squared
     # error or cross-entropy, whichever the weights fit better: that has the outputs' scale.
@@ -328,9 +330,9 @@ def check_initial_fit(
     targets = targets.double()
     val_outputs = val_outputs.double()
     if is_classification:
-        losses = [_squared_error, _cross_entropy]
+        losses = [_relative_squared_error, _relative_cross_entropy]
     else:
-        losses = [_squared_error]
+        losses = [_relative_squared_error]
     relative, loss = min(
         ((loss(outputs, targets, targets), loss) for loss in losses),
         key=lambda pair: float(pair[0].mean()),
@@ -361,14 +363,14 @@ def check_initial_fit(
     )
 
 
-def _squared_error(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Tensor, " n"]:
+def _relative_squared_error(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Tensor, " n"]:
     """Return each sample's squared error over the variance of the training targets."""
     variance = (train - train.mean(0)).square().sum(1).mean()
     return (outputs - targets).square().sum(1) / variance.clamp_min(1e-300)
 
 
-def _cross_entropy(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Tensor, " n"]:
-    """Return each sample's cross-entropy, of logits, over the training labels' entropy."""
+def _relative_cross_entropy(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Tensor, " n"]:
+    """Return each sample's cross-entropy divided by the training labels' entropy."""
     class_shares = train.mean(0)
     if outputs.shape[1] == 1:
         outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)

@@ -19,7 +19,7 @@ class BinaryCrossEntropy(Loss):
     compares = "classes"
 
     def settings_of(self, criterion: Any) -> dict[str, Any]:
-        """Return `class_weight`, the criterion's pos_weight, and `output_weight`, its weight."""
+        """Return pos_weight and weight of a torch criterion, under our names."""
         if criterion.weight is not None and criterion.weight.ndim > 1:
             raise SettingError(
                 "nn.BCEWithLogitsLoss(weight=) must be one number per output; got "
@@ -32,7 +32,7 @@ class BinaryCrossEntropy(Loss):
         return f.sigmoid()
 
     def value(self, f: Tensor, y: Tensor) -> Tensor:
-        """Return the sum over outputs, in nats."""
+        """Return binary cross-entropy in nats, summed over outputs."""
         output_weight = map_optional(lambda w: w.to(f), self.output_weight)
         positive_weight = map_optional(lambda w: w.to(f), self.class_weight)
         return functional.binary_cross_entropy_with_logits(

@@ -22,7 +22,7 @@ class CrossEntropy(BinaryCrossEntropy):
     has_one_class = True
 
     def settings_of(self, criterion: Any) -> dict[str, Any]:
-        """Return classes' weights, smoothing, and the label that does not count."""
+        """Return a torch criterion's smoothing, class weights and ignored label."""
         return {
             "smoothing": getattr(criterion, "label_smoothing", 0.0),
             "class_weight": criterion.weight,
@@ -38,7 +38,7 @@ class CrossEntropy(BinaryCrossEntropy):
         return f.softmax(dim)
 
     def value(self, f: Tensor, y: Tensor) -> Tensor:
-        """Return the loss; 0 where the label is one that does not count."""
+        """Return cross-entropy in nats; 0 where the label is ignored."""
         k = f.shape[-1]
         is_soft = y.is_floating_point()
         if k == 1 and is_soft:
@@ -114,7 +114,7 @@ class CrossEntropy(BinaryCrossEntropy):
         yield torch.zeros_like(f).scatter(-1, order, vector)
 
     def weights(self, f: Tensor, y: Tensor) -> Tensor:
-        """Return the label's weight, smoothed, [..., 1]; 0 where it does not count."""
+        """Return each label's weight with smoothing, [..., 1]; 0 where it is ignored."""
         counts = torch.ones(*f.shape[:-1], 1).to(f)  # 1, or 0 of an ignored label
         if y.is_floating_point() and f.shape[-1] == 1:
             return counts

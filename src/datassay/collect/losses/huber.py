@@ -16,7 +16,7 @@ class Huber(Loss):
     compares = "values"
 
     def settings_of(self, criterion: Any) -> dict[str, Any]:
-        """Return the width, and 1 / width as the scale of the smooth ℓ1 loss."""
+        """Return the width delta, and 1 / delta as scale for smooth ℓ1, of a torch criterion."""
         if isinstance(criterion, nn.SmoothL1Loss):
             return {"scale": 1 / criterion.beta, "delta": float(criterion.beta)}
         return {"delta": float(criterion.delta)}

@@ -22,6 +22,7 @@ from datassay.act.review.decisions import (
     Decisions,
     label_word,
     read_decisions,
+    set_word,
 )
 from datassay.act.review.label_studio import read_label_studio
 from datassay.act.review.reviewers import combine, files_in, read_all
@@ -67,7 +68,9 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     data = original(settings.data, choices, may_link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)
-    changes = corrections(decisions.decisions, data.ids, data.y, data.class_names)
+    changes = corrections(
+        decisions.decisions, data.ids, data.y, data.class_names, data.target_names
+    )
     check_some_stay(changes.keep)
     with fill_folder(out) as folder:
         new_ids = data.write(folder, changes.keep, changes.y)
@@ -110,7 +113,7 @@ def check_some_stay(keep: np.ndarray) -> None:
 
 
 def suggestion_columns(scores: pa.Table, drop_copies: bool) -> list[str]:
-    """Return the columns of scores.parquet from which suggestions are taken, and copies."""
+    """Return the names of the columns that `add_suggestions` reads from scores.parquet."""
     label_column = "label"
     if "class_name" in scores.column_names:
         label_column = "class_name"
@@ -149,8 +152,8 @@ def add_suggestions(
     return replace(decisions, decisions=(*decisions.decisions, *additions))
 
 
-def _count_unsuggested(settings: ApplySettings) -> list[str]:
-    """Return a line on suspected targets that have no other suggestion; [] if there are none."""
+def _mention_unsuggested(settings: ApplySettings) -> list[str]:
+    """Return a line with the number of suspects whose suggestion is their own label; [] if 0."""
     columns = ("wrong_probability", "label", "suggested_label")
     p, label, suggestion = (finished_run(run_of(settings)).scores[c].to_numpy() for c in columns)
     limit = max(0.5, settings.accept_suggested or 0.0)
@@ -162,6 +165,7 @@ def _count_unsuggested(settings: ApplySettings) -> list[str]:
 
 
 def _format_label(label: Any) -> str:  # as decisions have it
+    """Return a label of the scores as a word, as a file of decisions writes it."""
     if isinstance(label, float):
         return label_word((), label)
     return str(label)
@@ -188,7 +192,7 @@ def read_reviews(settings: ApplySettings) -> Decisions:
 
 
 def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
-    """Return decisions with how their data were read, if need be taken from their folder's run."""
+    """Return decisions that say how to read their data: as they do, else as the run beside them."""
     run = run_of(settings)
     if decisions.inputs or not (run / SUMMARY).is_file():
         return decisions
@@ -200,7 +204,7 @@ def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
 
 
 def run_of(settings: ApplySettings) -> Path:
-    """Return the folder that may hold the run that was reviewed."""
+    """Return the folder named by --decisions, or that holds the file: the reviewed run's."""
     if settings.decisions.is_dir():
         return settings.decisions
     return settings.decisions.parent
@@ -224,7 +228,7 @@ def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> 
 
 
 def without_targets(decisions: Decisions) -> Decisions:
-    """Return decisions on log-targets without the given targets; raise if one has a new target."""
+    """Return decisions whose given targets are blank, as the file has targets before the log."""
     if any(d.decision == RELABEL for d in decisions.decisions):
         raise DataError(
             "decisions of a run with --log-target must give no new targets, which would be "
@@ -236,7 +240,7 @@ def without_targets(decisions: Decisions) -> Decisions:
 def check_written(
     folder: Path, data: Original, changes: Corrections, ids: np.ndarray, choices: Choices
 ) -> None:
-    """Read what was written again; raise if it is not what was decided."""
+    """Load the written folder, and raise if labels or ids differ from what was decided."""
     task = "regression"
     if data.class_names:
         task = "classification"
@@ -261,7 +265,9 @@ def check_written(
 
 
 def to_words(y: np.ndarray, data: Original) -> list[str]:
-    """Return labels as decisions have them; of several targets their numbers."""
+    """Return labels as decisions have them; of several targets their names, or numbers."""
+    if data.target_names:
+        return [set_word(data.target_names, values) for values in y]
     if y.ndim > 1:
         return [str(values) for values in y.tolist()]
     return [label_word(data.class_names, label) for label in y.tolist()]
@@ -275,7 +281,7 @@ def changelog(
     digest: str,
     folder: Path,
 ) -> Changelog:
-    """Return what was decided, with the ids before and after, and what lies in the folder now."""
+    """Return the record of an `apply`: decisions, old id → new id, and a digest of each file."""
     new_ids = np.full(len(data.ids), "", dtype=object)
     new_ids[changes.keep] = [str(name) for name in ids.tolist()]
     rows = tuple(
@@ -298,7 +304,7 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     changed = np.flatnonzero(changes.is_new & changes.keep)
     n_removed = int((~changes.keep).sum())
     lines = [f"{count(len(changed), 'label')} changed"]
-    if data.class_names:
+    if data.class_names or data.target_names:
         labels = to_words(data.y[changed], data)
         new_labels = to_words(changes.y[changed], data)
         pairs = Counter(zip(labels, new_labels, strict=True)).most_common()
@@ -307,7 +313,7 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
             lines.append(f"  and {len(pairs) - MOST_PAIRS:,} more pairs")
     n_kept = int(changes.keep.sum())
     if settings.accept_suggested is not None and not data.class_names and data.y.ndim == 1:
-        lines += _count_unsuggested(settings)
+        lines += _mention_unsuggested(settings)
     lines += [f"{count(n_removed, 'sample')} removed, {n_kept:,} of {len(changes.keep):,} stay"]
     if data.is_numbered and n_removed:
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]
@@ -357,7 +363,7 @@ def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> N
 
 
 def list_changes(out: Path, log: Changelog) -> list[str]:
-    """Return what is missing, changed or new in a folder since apply wrote it, hidden files too."""
+    """Return lines on files missing, changed or new in `out` since apply wrote it."""
     now = file_digests(out)
     before = log.files
     hidden = {path.name for path in out.iterdir() if path.name.startswith(".")} - {".DS_Store"}

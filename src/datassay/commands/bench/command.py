@@ -6,13 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from datassay.commands.command import Command
-from datassay.commands.inputs import (
-    MODEL,
-    MODEL_HELP,
-    SEED_HELP,
-    check_file,
-    whole_auto_or_none,
-)
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, check_file, whole_auto_or_none
 from datassay.data.settings import Loading, check_seed
 from datassay.errors import SettingError
 from datassay.rules import at_least, in_interval, one_of, positive
@@ -51,7 +45,7 @@ class TrustSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Check the values by themselves, before anything heavy is imported."""
+        """Raise if a setting is out of range, before anything heavy is imported."""
         check_seed(self.seed)
         in_interval("minutes", self.minutes, 0, 1e6, "(]")
         in_interval("steps", self.steps, 1, 1_000_000)

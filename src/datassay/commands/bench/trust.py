@@ -93,7 +93,7 @@ def run(
         "Fit": fit if train.is_classification else f"R² {number(findings.fit)} on the queries",
         "Retraining": f"{check.n_halves} random halves, two fits each, in "
         f"{findings.seconds:.0f} s; --halves {check.n_halves} repeats them",
-        **_model_facts(make, settings),
+        **_describe_model(make, settings),
         **closing_facts(started, settings.seed, settings.command),
     }
     choice = ()
@@ -103,14 +103,14 @@ def run(
 
 
 def check_settings(settings: TrustSettings) -> None:
-    """Check the settings before anything is loaded."""
+    """Raise if the number of halves is too small or large, before anything is loaded."""
     if settings.halves is not None:
         why = ", so that intervals mean something"
         in_interval("halves", settings.halves, FEWEST, MOST_HALVES, why=why)
 
 
 def model_of(train: SampleSet, settings: TrustSettings) -> Any:
-    """Return a function from a seed to the user's network at its first weights, or an estimator."""
+    """Return the estimator that `model` names, or else a function: seed → untrained network."""
     estimator = None
     if is_reference(settings.model):
         estimator = named_estimator(settings.model)
@@ -126,15 +126,15 @@ def model_of(train: SampleSet, settings: TrustSettings) -> Any:
 
 
 def draw_queries(val: SampleSet, settings: TrustSettings) -> SampleSet:
-    """Return the queries: the held-out samples, or as many as are asked about, drawn."""
+    """Return at most `n_queries` held-out samples, drawn at random, in their order."""
     if len(val) <= settings.n_queries:
         return val
     drawn = np.random.default_rng(settings.seed).permutation(len(val))[: settings.n_queries]
     return val.subset(np.sort(drawn))
 
 
-def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
-    """Return the facts of the model, an estimator or networks, and of how it is trained."""
+def _describe_model(make: Any, settings: TrustSettings) -> dict[str, str]:
+    """Return fact → text on the page: what the model is, and the recipe it is trained by."""
     if is_estimator(make):
         return model_facts(settings.model, f"{type(make).__name__}, fitted anew") | {
             "Scores": "labels are judged by your model; effects, information and left-out loss are "
@@ -149,7 +149,7 @@ def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
         start = f"those of {settings.weights.name}"
     return model_facts(settings.model, f"{settings.model}, first weights {start}") | {
         "Training": f"{recipe.optimizer}, step size {recipe.lr:g}, {recipe.steps:,} updates of "
-        f"{batch}, weight decay {recipe.weight_decay:g}",
+        f"{batch}, weight decay {recipe.weight_decay:g}"
     }
 
 
@@ -159,14 +159,14 @@ def page(findings: TrustFindings) -> Page:
     blocks: dict[str, object] = {}
     for question, (name, title) in ASKED.items():
         rows = _rank_scores(check, question)
-        blocks[name] = _correlation_figure(rows)
+        blocks[name] = _plot_correlations(rows)
         blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, rows), in_terminal=True)
     of_samples = _rank_scores(check, SAMPLES)
-    of_predictions = _best_score(_rank_scores(check, PREDICTIONS))
+    of_predictions = _find_best_score(_rank_scores(check, PREDICTIONS))
     template_values = {
         "heads": [headline(check, question) for question in dict.fromkeys(check.question)],
         "questions": dict(ASKED.values()),
-        "best": _best_score(of_samples),
+        "best": _find_best_score(of_samples),
         "traces": of_predictions["verdict"] == TRUST and "influence" in of_predictions["score"],
         "free": next((row["score"] for row in of_samples if row["trivial"]), "loss"),
         "is_refused": "information" in [r["score"] for r in of_samples if r["verdict"] == DISTRUST],
@@ -182,7 +182,7 @@ def headline(check: TrustCheck, question: str) -> str:
     """Return which score answers a question, or that none or a free one does."""
     rows = _rank_scores(check, question)
     baseline = next((row for row in rows if row["trivial"]), None)
-    ours = _best_score(rows)
+    ours = _find_best_score(rows)
     answer = ANSWERS[question]
     name = ours["score"].replace(", ", " of ")  # "influence, 3 networks"
     figure = f"correlation {_format_interval(ours)}"
@@ -202,8 +202,8 @@ def _rank_scores(check: TrustCheck, question: str) -> Rows:
     return sorted(rows, key=lambda row: -row["correlation"])
 
 
-def _best_score(rows: Rows) -> dict[str, Any]:
-    """Return the best score that costs something; of one network where several do no better."""
+def _find_best_score(rows: Rows) -> dict[str, Any]:
+    """Return the best row that costs something; its one-network row, if inside its interval."""
     row = next(row for row in rows if not row["trivial"])
     name = row["score"].partition(", ")[0]
     return next((r for r in rows if r["score"] == name and r["correlation"] > row["low"]), row)
@@ -215,7 +215,7 @@ def _is_trusted_issue(row: dict[str, Any]) -> bool:
 
 
 def _format_row(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return a score's cells under COLUMNS."""
+    """Return a score's cells: name, correlation, share of the ceiling, lead, verdict."""
     share = np.nan
     if row["ceiling"]:
         share = row["correlation"] / row["ceiling"]
@@ -226,13 +226,14 @@ def _format_row(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _format_interval(row: dict[str, Any]) -> str:
+    """Return a correlation with half the width of its interval, such as "0.41 ± 0.05"."""
     value = row["correlation"]
     half = max(row["high"] - value, value - row["low"])  # one end may be cut at 1
     return f"{value:.2f} ± {half:.2f}".replace("-", "−")
 
 
-def _correlation_figure(rows: Rows) -> "Figure":
-    """Plot one mark per score of a question; the ceiling as a line."""
+def _plot_correlations(rows: Rows) -> "Figure":
+    """Plot each score's correlation and interval, coloured by verdict; the ceiling as a line."""
     rows = rows[::-1]
     figure = chart("correlation with retraining", height=130 + 34 * len(rows), showlegend=True)
     for group, colour in (*COLOURS.items(), (FREE, GREY)):

@@ -59,7 +59,7 @@ class ExplainSettings(TrainedInputs):
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Check the values by themselves, before anything heavy is imported."""
+        """Raise if a setting is out of range, before anything heavy is imported."""
         if not only_plan:
             check_weights(self.weights)
         check_device_name(self.device)

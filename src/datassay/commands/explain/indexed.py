@@ -49,7 +49,7 @@ class Opened:
     def answer(
         self, queries: SampleSet | None, measure: str, top: int, progress: Progress
     ) -> Attribution:
-        """Return effects on queries (None: the samples), of samples in the order `self.order`."""
+        """Return effects on the queries (None: on each sample itself), samples in DATA's order."""
         samples = coalesce(queries, self.samples)
         n_top = top + 1 if queries is None else top  # a sample's effect on itself is dropped
         effects = self.index.query(samples, top=n_top, measure=measure, progress=progress)
@@ -63,15 +63,15 @@ class Opened:
         return replace(
             effects,
             effect=select_rows(effects.effect, self.order),
-            top=top_effects if queries is not None else _drop_own(top_effects, top),
+            top=top_effects if queries is not None else _drop_self_effects(top_effects, top),
             total=effects.total[self.order],
             self_influence=effects.self_influence[self.order],
             ids=effects.ids[self.order],
         )
 
 
-def _drop_own(effects: TopEffects, top: int) -> TopEffects:
-    """Return top effects without those of sample j on query j, which is the same sample."""
+def _drop_self_effects(effects: TopEffects, top: int) -> TopEffects:
+    """Return the top effects of queries that are the samples, without those on themselves."""
     sides = []
     raising = (effects.raising, effects.raising_effect)
     for rows, effect in (raising, (effects.lowering, effects.lowering_effect)):
@@ -130,7 +130,7 @@ def open_with_samples(
 
 
 def _recheck(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]) -> list[str]:
-    """Compare some gradients with stored ones; warn, or raise, if samples have changed since."""
+    """Raise if samples changed since the index was made; return a warning if only some did."""
     stored = index.self_influence()[positions]
     # Only those of large self-influence: of samples that are learned well it is close to 0.
     candidates = np.argsort(-stored, kind="stable")[: max(N_COMPARED, len(stored) // 2)]

@@ -106,10 +106,7 @@ class ExplainFindings(Findings):
 
 
 def run(
-    train: SampleSet,
-    val: SampleSet | None,
-    settings: ExplainSettings,
-    progress: Progress = silent,
+    train: SampleSet, val: SampleSet | None, settings: ExplainSettings, progress: Progress = silent
 ) -> ExplainFindings:
     """Compute everything that `datassay explain` shows, without writing anything."""
     started = time.perf_counter()
@@ -158,7 +155,7 @@ def run(
         )
     facts |= closing_facts(started, settings.seed, settings.command)
     index_warnings = () if opened is None else opened.warnings
-    fit_warnings = _warnings(fitted, train, val)
+    fit_warnings = _list_warnings(fitted, train, val)
     # A warning of a bad fit to all samples replaces the method's, of a bad fit to some.
     is_bad_fit = any(BELONG in warning for warning in fit_warnings)
     method_warnings = [w for w in attribution.warnings if not (is_bad_fit and w.startswith(DOUBT))]
@@ -242,8 +239,8 @@ def measure_of(measure: str, train: SampleSet) -> str:
 
 
 def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float[np.ndarray, "n k"]:
-    """Return [n, k] probabilities or targets of samples, by the mean outputs of the networks."""
-    outputs = torch.stack([_outputs(model, samples) for model in models]).mean(0)
+    """Return predictions by the networks' mean outputs: probabilities or targets, [n, k]."""
+    outputs = torch.stack([_compute_outputs(model, samples) for model in models]).mean(0)
     check_n_outputs(samples, outputs.shape[1])
     if not outputs.isfinite().all():
         raise ModelError(
@@ -253,8 +250,8 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
     return loss_named(loss).predict(outputs).numpy()
 
 
-def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
-    """Return the network's outputs, float64 on the CPU; raise if it cannot run on the samples."""
+def _compute_outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
+    """Return a network's outputs, [n, k] float64; raise if it cannot run on the samples."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     takes_tokens = takes_integers(model, samples.x[:1])
     parts = []
@@ -278,7 +275,7 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
 def _warn_if_long(
     models: list[nn.Module], train: SampleSet, val: SampleSet | None, settings: ExplainSettings
 ) -> None:
-    """Log a warning before work that takes a minute or more."""
+    """Log a warning if computing the effects will take a minute or more."""
     size = sum(p.numel() for p in models[0].parameters())
     if len(train) * size < MANY_VALUES or settings.curvature not in PLANNED:
         return
@@ -297,10 +294,10 @@ def _measure_fit(fitted: np.ndarray, samples: SampleSet) -> float:
     return float(sample_scores(torch.from_numpy(fitted), samples, boundary=0.5).mean())
 
 
-def _warnings(
+def _list_warnings(
     fitted: np.ndarray | None, train: SampleSet, val: SampleSet | None
 ) -> tuple[str, ...]:
-    """Return warnings of a fit no better than by chance, and of queries that were split off."""
+    """Return warnings: the model fits no better than chance; the queries were split off."""
     warnings = []
     fit = None
     if fitted is not None:

@@ -52,7 +52,7 @@ def page(findings: ExplainFindings) -> Page:
     }
     blocks = {
         "why": picker(f.predictions, cards.kind),
-        "table": lambda: _table(f, n_rows),
+        "table": lambda: _tabulate_samples(f, n_rows),
         "gallery": cards,
     }
     page = compose(
@@ -80,8 +80,8 @@ def first_samples(findings: ExplainFindings) -> Gallery | None:
     return Gallery(tuple(cards)) if cards else None
 
 
-def _table(findings: ExplainFindings, n_rows: int) -> Table:
-    """Return a table of the samples with the largest self-influence."""
+def _tabulate_samples(findings: ExplainFindings, n_rows: int) -> Table:
+    """Return a table of the `n_rows` samples of largest self-influence."""
     samples = findings.samples
     effect = findings.self_influence
     total = findings.attribution.total
@@ -106,7 +106,7 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
 
 
 def gallery(findings: ExplainFindings) -> Gallery:
-    """Return the first sixty samples of each view."""
+    """Return cards of sixty samples of largest self-influence, and sixty of most harm."""
     f = findings
     n = len(findings.samples)  # of an index: those that can be drawn
     strongest, most_harmful = (rows[rows < n][:N_CARDS].tolist() for rows in (f.first, harmful(f)))
@@ -142,7 +142,7 @@ def gallery(findings: ExplainFindings) -> Gallery:
 
 
 def harmful(findings: ExplainFindings) -> np.ndarray:
-    """Return positions of the samples that lower margins, or raise losses, the worst first."""
+    """Return positions of the samples that lower margins or raise losses, worst first, [s]."""
     harm = findings.harm
     if harm is None:
         return np.empty(0, int)
@@ -151,7 +151,7 @@ def harmful(findings: ExplainFindings) -> np.ndarray:
 
 
 def predicted_text(findings: ExplainFindings, i: int) -> str:
-    """Return what is predicted of a training sample; "" where that is not shown."""
+    """Return a training sample's prediction in words; "" if the run made none."""
     if findings.fitted is None:
         return ""
     names = findings.samples.class_names

@@ -55,7 +55,7 @@ def export(material: Material) -> Exported:
         "predicted_label": scores["suggested_label"],
     }
     if "outlier_score" in scores.column_names:
-        columns |= _convert_outliers(scores) | _near_duplicates(scores)
+        columns |= _convert_outliers(scores) | _convert_duplicates(scores)
     return Exported({FILE: with_meanings(pa.table(columns), MEANINGS)}, OPENING)
 
 
@@ -66,8 +66,8 @@ def _convert_outliers(scores: pa.Table) -> dict[str, pa.Array]:
     return {"is_outlier_issue": pa.array(outlierness > 0), "outlier_score": pa.array(score)}
 
 
-def _near_duplicates(scores: pa.Table) -> dict[str, pa.Array]:
-    """Return Datalab's columns of near-duplicates: of equal inputs, and by the nearest distance."""
+def _convert_duplicates(scores: pa.Table) -> dict[str, pa.Array]:
+    """Return Datalab's columns: whether a near-duplicate, which rows equal it, its distance."""
     groups: dict[int, list[int]] = {}
     row_groups = scores["duplicate_group"].to_pylist()
     for row, group in enumerate(row_groups):

@@ -76,12 +76,12 @@ def export(material: Material) -> Exported:
             "result": [{"from_name": LABEL, "to_name": SAMPLE, "type": kind, "value": value}],
         }
         tasks.append({"data": {key: sample, **fields}, "predictions": [prediction]})
-    parts: Parts = {TASKS: standard_json(tasks), CONFIG: _config(key, samples.class_names)}
+    parts: Parts = {TASKS: standard_json(tasks), CONFIG: _make_interface(key, samples.class_names)}
     return Exported({**parts, **files}, _describe_opening(root))
 
 
 def _choose_rows(material: Material) -> list[int]:
-    """Return rows of the tasks, the most suspect first."""
+    """Return rows of scores to make tasks of, most suspect first; raise if there are none."""
     score = material.scores["label_issue_score"].to_numpy()
     top = material.top
     order = np.argsort(-score, kind="stable")
@@ -137,8 +137,8 @@ def _url(path: Path, folder: Path) -> str:
 _OBJECTS = {"image": "Image", "text": "Text", "row": "Table"}
 
 
-def _config(key: str, names: Sequence[str]) -> str:
-    """Return the labelling interface as XML; labels are escaped."""
+def _make_interface(key: str, names: Sequence[str]) -> str:
+    """Return Label Studio's labelling interface as XML: sample, given label, choices."""
     choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in names)
     attributes = f'name="{LABEL}" toName="{SAMPLE}"'
     label = f'  <Choices {attributes} choice="single" showInline="true">\n{choices}\n  </Choices>'
@@ -155,7 +155,7 @@ def _config(key: str, names: Sequence[str]) -> str:
 
 
 def _describe_opening(root: Path | None) -> str:
-    """Return how Label Studio opens the tasks; root: the folder of images, None without any."""
+    """Return the steps by which a user opens the tasks; root: folder of images, if any."""
     steps = (
         f"Make a project, paste {CONFIG} under Settings > Labeling Interface > Code, import "
         f"{TASKS}. Export it as JSON when done and give that file to datassay apply."

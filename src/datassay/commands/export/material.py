@@ -94,7 +94,7 @@ class Material:
     @cached_property
     def samples(self) -> "SampleSet":
         """The training samples as they are shown, in the order of the scores."""
-        return self._in_order(*sets_of(self.run, self.data, index_rows))[0]
+        return self._check_order(*sets_of(self.run, self.data, index_rows))[0]
 
     @cached_property
     def embedded(self) -> "tuple[SampleSet, SampleSet | None]":
@@ -105,16 +105,16 @@ class Material:
             from datassay.collect.backbone import Backbone
 
             encode = Backbone(name)
-        return self._in_order(*sets_of(self.run, self.data, encode))
+        return self._check_order(*sets_of(self.run, self.data, encode))
 
     @property
     def _facts(self) -> dict[str, Any]:
         return self.run.summary.get("facts", {})
 
-    def _in_order(
+    def _check_order(
         self, train: "SampleSet", val: "SampleSet | None"
     ) -> "tuple[SampleSet, SampleSet | None]":
-        """Return both; raise unless the training samples are in the order of the scores."""
+        """Return both sets; raise if the training ids are not in the order of scores.parquet."""
         if train.ids.tolist() != self.scores["id"].to_pylist():
             raise DataError(
                 f"{self.run.folder} must have a score for each training sample, in their order; "
@@ -124,7 +124,7 @@ class Material:
 
 
 def image_paths(samples: "SampleSet") -> list[Path] | None:
-    """Return the files of images; None where images are arrays, in a table, or missing."""
+    """Return each image's file, [n]; None if they are arrays, in a table, or missing."""
     files = []
     if isinstance(samples.images, Pictures):
         files = samples.images.files
@@ -135,7 +135,7 @@ def image_paths(samples: "SampleSet") -> list[Path] | None:
 
 
 def images(samples: "SampleSet", positions: Sequence[int]) -> list[bytes]:
-    """Return images as PNG; [] where the samples are no images."""
+    """Return the samples at these positions as PNG files' bytes; [] if they are no images."""
     drawn = draw(samples, np.asarray(positions, int), LARGEST_SIDE)
     encoded = [drawing.image.partition(",")[2] for drawing in drawn]
     if not all(encoded):
@@ -186,7 +186,7 @@ def own_columns(samples: "SampleSet") -> dict[str, Any]:
 
 
 def plain_columns(samples: "SampleSet") -> dict[str, np.ndarray]:
-    """Return the inputs by their names."""
+    """Return feature name → values [n]; features without names are called x0, x1, …."""
     flat = samples.x.reshape(len(samples), -1)
     names = samples.feature_names or [f"x{j}" for j in range(flat.shape[1])]
     return dict(zip(names, flat.T, strict=True))

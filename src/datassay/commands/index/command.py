@@ -71,7 +71,7 @@ class IndexSettings(TrainedInputs):
     command: str = ""  # as it was typed
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Check the values by themselves, before anything heavy is imported."""
+        """Raise if a setting is out of range, before anything heavy is imported."""
         if not only_plan:
             check_weights(tuple(drop_none(self.weights)))
         check_device_name(self.device)

@@ -47,10 +47,7 @@ class Built:
 
 
 def run(
-    train: SampleSet,
-    val: SampleSet | None,
-    settings: IndexSettings,
-    progress: Progress = silent,
+    train: SampleSet, val: SampleSet | None, settings: IndexSettings, progress: Progress = silent
 ) -> Built:
     """Make the index of `train`, or append `val` to it where the settings say so."""
     started = time.perf_counter()
@@ -64,7 +61,7 @@ def run(
         opened = open_index(settings.location, model, device=settings.device)
         opened.append(val, engine=engine, progress=progress)
         return Built(opened, len(val), time.perf_counter() - started, 0, choice)
-    options = _options(settings, train)
+    options = _select_options(settings, train)
     new_index = index(model, train, settings.location, engine=engine, progress=progress, **options)
     left_out = 0
     if val is not None and val.split_off:
@@ -72,8 +69,8 @@ def run(
     return Built(new_index, 0, time.perf_counter() - started, left_out, choice)
 
 
-def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
-    """Return the arguments that `index` and its plan share."""
+def _select_options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
+    """Return the settings that are arguments of both `index` and `index_plan`, and the loss."""
     names = (*SETTLED, "device", "seed")
     options = {name: getattr(settings, name) for name in names}
     return options | {"loss": loss_of(settings.loss, train)}
@@ -82,7 +79,7 @@ def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
 def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType]:
     """Return what `run` would compute and keep: a table, the largest blocks, and sentences."""
     loading = start_seconds(train)
-    plan = index_plan(_load_network(settings, train), train, **_options(settings, train))
+    plan = index_plan(_load_network(settings, train), train, **_select_options(settings, train))
     on_disk = [f"{size / 1e6:,.1f} MB" for size in plan.bytes]
     columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
     fits = "fits" if plan.fits else "does NOT fit"
@@ -125,16 +122,13 @@ def _load_network(settings: IndexSettings, train: SampleSet) -> nn.Module:
 
 
 def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
-    """Return a verdict on the index, a table of two columns, warnings, and what to type next."""
+    """Return what is printed at the end: verdict, figures of the index, warnings, next step."""
     opened = built.index
     interval = opened.fidelity
     rows = {}
     if opened.appended:
         rows["came after the curvature was fitted"] = percent(round(opened.appended, 3))
-    rows |= {
-        "bytes per sample": f"{opened.bytes_per_sample:,}",
-        "seconds": f"{built.seconds:.1f}",
-    }
+    rows |= {"bytes per sample": f"{opened.bytes_per_sample:,}", "seconds": f"{built.seconds:.1f}"}
     table = Table("what", Column("how much", justify="right"), show_header=False)
     for name, figure in rows.items():
         table.add_row(name, figure)
@@ -154,13 +148,13 @@ def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
     options += ("--index", redact(opened.location))
     explain = type_command({"Command": settings.command}, "explain", *options)
     return [
-        _verdict(built), table, *notes, *warning_lines([*warnings, *opened.warnings]),
+        _summarize(built), table, *notes, *warning_lines([*warnings, *opened.warnings]),
         f"Index: {redact(opened.location)}", *([f"Next: {explain}"] if explain else []),
     ]  # fmt: skip
 
 
-def _verdict(built: Built) -> str:
-    """Return how many samples the index answers for, and how well."""
+def _summarize(built: Built) -> str:
+    """Return a sentence: for how many samples effects are stored, and how exact they are."""
     interval = built.index.fidelity
     content = f"The index answers for {count(len(built.index), 'sample')}"
     if built.added:

@@ -83,7 +83,7 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
     names = [folder.resolve().name for folder in folders]
     if len(set(names)) < len(names):
         names = list(map(str, folders))
-    tables = [_scores(folder) for folder in folders]
+    tables = [_read_valid_scores(folder) for folder in folders]
     scores = [
         RunScores(
             ids=np.array(table["id"].to_pylist()),
@@ -136,8 +136,8 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
     )
 
 
-def _scores(folder: Path) -> pa.Table:
-    """Read a run's scores; raise where a needed column is missing or has no value in some row."""
+def _read_valid_scores(folder: Path) -> pa.Table:
+    """Read a run's scores; raise if a needed column is missing or has a missing value."""
     table = read_scores(folder)
     path = folder / SCORES
     check_columns(folder, table, NEEDED)
@@ -161,7 +161,7 @@ def _labels(table: pa.Table) -> np.ndarray:
 
 
 def _format_labels(values: pa.ChunkedArray) -> np.ndarray:
-    """Return names of classes unchanged, and targets as text."""
+    """Return labels as text, [n]: class names unchanged, targets as rounded numbers."""
 
     def text(value: object) -> str:
         if isinstance(value, str):
@@ -172,7 +172,7 @@ def _format_labels(values: pa.ChunkedArray) -> np.ndarray:
 
 
 def _describe_run(folder: Path) -> tuple[dict[str, str], str, ReviewGain | None]:
-    """Return a run's facts by its summary, and what it gained; empty where it has no summary."""
+    """Return a run's facts, its verdict if it came after a review, and what that gained."""
     path = folder / SUMMARY
     if not path.is_file():
         return {}, "", None

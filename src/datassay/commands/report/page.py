@@ -14,7 +14,7 @@ from datassay.report.page import Page, Row, Table
 from datassay.report.plots import chart, label_cells, level, marks
 from datassay.report.result_plots import figure_of
 from datassay.report.style import BLUE, SKY, VERMILION, plotly_text
-from datassay.report.tables import column, standard_json
+from datassay.report.tables import column, gain_cells, standard_json
 from datassay.report.wording import count, share
 from datassay.score.compare.consensus import mean_pair
 from datassay.score.compare.stability import Stability
@@ -39,27 +39,28 @@ def page(findings: ConsensusFindings) -> Page:
     shares = np.array([f"{100 * a:.0f} %" for a in ours.rank_range])
     suggested = {"suggested": f.suggested, "votes": f.votes}
     blocks: dict[str, Any] = {
-        "runs": _runs(f),
-        "votes": lambda: _votes(f),
+        "runs": _tabulate_runs(f),
+        "votes": lambda: _tabulate_votes(f),
         "gain": lambda: figure_of(f.runs[-1].gain),
+        "levels": lambda: _tabulate_levels(f),
         "apart": lambda: scatter_figure(f) if len(f.runs) == 2 else None,
-        "suspects": lambda: _sample_table("Suspects", f, suspects[:N_SUSPECTS], suggested),
-        "changed": _sample_table("Changed most", f, changed, {"apart": shares}),
+        "suspects": lambda: _tabulate_samples("Suspects", f, suspects[:N_SUSPECTS], suggested),
+        "changed": _tabulate_samples("Changed most", f, changed, {"apart": shares}),
         **{name: stability and agreement_figure(stability) for name, stability in maps.items()},
     }
     numbers = {
         "f": f,
         "ours": ours,
         "n_listed": min(N_SUSPECTS, len(suspects)),
-        **_label_numbers(f),
-        **_agreement_numbers(f),
+        **_count_labels(f),
+        **_measure_agreement(f),
     }
     ids = {"label errors": tuple(str(i) for i in ours.ids[suspects[:N_CHECK_FIRST]])}
     return compose_page("report", f, blocks, numbers, FILES, ids=ids)
 
 
-def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
-    """Return how many labels runs suspect, how right that is, and how many changed."""
+def _count_labels(findings: ConsensusFindings) -> dict[str, Any]:
+    """Return name → number: labels suspected by all and some runs, truly wrong, relabelled."""
     is_wrong = findings.is_wrong
     changed = findings.relabelled
     by_all = findings.votes == len(findings.runs)
@@ -88,8 +89,8 @@ def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
     }
 
 
-def _agreement_numbers(findings: ConsensusFindings) -> dict[str, Any]:
-    """Return how far the runs agree on information, and which two agree least."""
+def _measure_agreement(findings: ConsensusFindings) -> dict[str, Any]:
+    """Return name → number: mean rank correlation of information, and the lowest pair's."""
     agreement = findings.consensus.information_agreement
     names = findings.consensus.names
     if agreement is None:
@@ -109,7 +110,7 @@ def _agreement_numbers(findings: ConsensusFindings) -> dict[str, Any]:
 
 
 def first_to_check(findings: ConsensusFindings) -> np.ndarray:
-    """Return positions of suspects, most votes first, then by mean rank of the issue score."""
+    """Return positions of suspects, most votes first, ties by mean rank of issue score, [s]."""
     score = findings.consensus.issue_score  # [r, c]
     votes = findings.votes
     ranks = score.argsort(1, kind="stable").argsort(1, kind="stable").mean(0)
@@ -117,8 +118,8 @@ def first_to_check(findings: ConsensusFindings) -> np.ndarray:
     return order[votes[order] > 0]
 
 
-def _runs(findings: ConsensusFindings) -> Table:
-    """Return a table with a row per run: counts, and the facts that differ."""
+def _tabulate_runs(findings: ConsensusFindings) -> Table:
+    """Return a table with a row per run: samples, suspects, and the facts that differ."""
     unlike = findings.unlike
     rows = tuple(
         Row(r.name, (f"{r.n_samples:,}", f"{r.n_suspects:,}",
@@ -128,7 +129,24 @@ def _runs(findings: ConsensusFindings) -> Table:
     return Table("Runs", ("run", "samples", "suspects", *(name.lower() for name in unlike)), rows)
 
 
-def _votes(findings: ConsensusFindings) -> Table:
+def _tabulate_levels(findings: ConsensusFindings) -> Table:
+    """Return a table of the score before and after what changed, and of the suspected labels."""
+    gain = findings.runs[-1].gain
+    assert gain is not None
+    row = gain.rows[0]
+    n_before = findings.runs[0].n_suspects
+    n_now = findings.runs[-1].n_suspects
+    change = f"{n_now - n_before:+,}".replace("-", "−")
+    suspects = (f"{n_before:,}", f"{n_now:,}", change, "")
+    rows = (
+        Row(gain.metric, (f"{row.n:,}", *gain_cells(row, gain.metric))),
+        Row("suspected labels", ("", *suspects)),
+    )
+    columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
+    return Table("Before and after", columns, rows)
+
+
+def _tabulate_votes(findings: ConsensusFindings) -> Table:
     """Return a table of how many labels 0 to r runs suspect, and how many of these are wrong."""
     is_wrong = findings.is_wrong
     rows = []
@@ -144,10 +162,10 @@ def _votes(findings: ConsensusFindings) -> Table:
     return Table("Votes", columns, tuple(rows), in_terminal=True)
 
 
-def _sample_table(
+def _tabulate_samples(
     name: str, findings: ConsensusFindings, positions: np.ndarray, figures: Mapping[str, np.ndarray]
 ) -> Table:
-    """Return a table of samples: id, label, the figures by their headings, ranks in each run."""
+    """Return a table of samples: label, `figures` (heading → values [n]), rank in each run."""
     consensus = findings.consensus
     ranks = (f"rank in {run}" for run in consensus.names)
     rows = []
@@ -159,7 +177,7 @@ def _sample_table(
 
 
 def scatter_figure(findings: ConsensusFindings) -> "Figure":
-    """Draw each label's issue score in one of two runs against the other, coloured by votes."""
+    """Plot the labels' issue scores in two runs against each other, coloured by votes."""
     x_scores, y_scores = findings.consensus.issue_score
     titles = (f"label issue score in {name}" for name in findings.consensus.names)
     figure = chart(*titles, showlegend=True)
@@ -176,7 +194,7 @@ def scatter_figure(findings: ConsensusFindings) -> "Figure":
 
 
 def agreement_figure(agreement: Stability) -> "Figure":
-    """Plot rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
+    """Plot the runs' rank correlations, [r, r], as a map: blue agrees, orange contradicts."""
     names = agreement.names
     positions = list(range(len(agreement.names)))
     figure = chart(height=160 + 36 * len(names), showlegend=False)

@@ -143,17 +143,22 @@ class _Check(_Run):
         console = out_console
         if settings.json:
             console = err_console
-        lines = [f"{o.status.capitalize()}: {o.condition}: {o.sentence}" for o in results.outcomes]
+        lines = [f"{o.status.capitalize()}: {o.allowed}: {o.sentence}" for o in results.outcomes]
         console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
         if settings.github:
             data = str(results.origin.inputs["data"]).removeprefix(f"{Path.cwd()}{os.sep}")
             lines = github_lines(results.outcomes, data)
             console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
-        statuses = {outcome.status for outcome in results.outcomes}
-        if statuses != {PASSED}:
-            status = CONDITION_FAILED if FAILED in statuses else INCONCLUSIVE
-            console.print(f"Exit status {status}.", soft_wrap=True)
-            raise typer.Exit(status)
+        statuses = [outcome.status for outcome in results.outcomes]
+        n = len(statuses)
+        if set(statuses) == {PASSED}:
+            console.print(f"All {n} passed.", soft_wrap=True)
+            return
+        status = CONDITION_FAILED if FAILED in statuses else INCONCLUSIVE
+        word = FAILED if FAILED in statuses else "inconclusive"
+        n_such = statuses.count(word)
+        console.print(f"{n_such} of {n} {word}; exit status {status}.", soft_wrap=True)
+        raise typer.Exit(status)
 
 
 class _Summarize(Command):

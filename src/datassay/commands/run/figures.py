@@ -41,7 +41,7 @@ def sources_figure(sources: LabelSources) -> "Figure":
 
 
 def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:
-    """Return the samples that inform little only because others stand in for them.
+    """Return the samples whose information is low only because similar samples are there.
 
     Returns:
         The rank correlation of information beside all samples and beside random subsets; then

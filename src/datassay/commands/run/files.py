@@ -47,7 +47,7 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
 
 
 def summary(findings: Findings, page: Page) -> dict[str, object]:
-    """Return what summary.json holds; `standard_json` then makes it plain."""
+    """Return the content of summary.json; `standard_json` turns arrays into plain values."""
     f = findings
     data_issues = findings.data_issues
     pairs = findings.pairs
@@ -62,7 +62,7 @@ def summary(findings: Findings, page: Page) -> dict[str, object]:
         **page.head,
         "origin": f.origin and f.origin.to_dict(),
         "pending": f.pending,
-        "counts": _counts(f),
+        "counts": _count_samples(f),
         "labels": label_facts(f),
         "checks": quantities(f),
         "outcomes": [asdict(outcome) for outcome in f.outcomes],
@@ -77,7 +77,7 @@ def summary(findings: Findings, page: Page) -> dict[str, object]:
         "whole_groups": {kind: g.to_table().to_pylist() for kind, g in f.whole_groups.items()},
         "pairs": pairs or [],
         "group_p_values": {kind: totals.p_value for kind, totals in f.groups.items()},
-        "removal_curve": _removal_curve(f.removal_curve),
+        "removal_curve": _summarize_curve(f.removal_curve),
         "check": f.check and {name: getattr(f.check, name) for name in CHECKED},
         "average_information": f.average
         and {
@@ -89,8 +89,8 @@ def summary(findings: Findings, page: Page) -> dict[str, object]:
     }
 
 
-def _counts(findings: Findings) -> dict[str, object]:
-    """Return the counts of summary.json."""
+def _count_samples(findings: Findings) -> dict[str, object]:
+    """Return name → number for summary.json: samples, classes, suspects, labels to review."""
     is_wrong = wrong_labels(findings.samples)
     n = len(findings.samples)
     run_verdict = verdict(findings)
@@ -108,8 +108,8 @@ def _counts(findings: Findings) -> dict[str, object]:
     }
 
 
-def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
-    """Return a curve's mean and deviation over seeds, per ranking; None without a curve."""
+def _summarize_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
+    """Return each ranking's mean score and deviation over seeds at each kept share, or None."""
     if curve is None:
         return None
     n_seeds = curve.score.shape[2]

@@ -36,14 +36,14 @@ def gallery(findings: Findings) -> Gallery:
     drawings = draw(findings.samples, np.fromiter(views, int, len(views)))
     return Gallery(
         cards=tuple(
-            _card(findings, position, views[position], drawing)
+            _make_card(findings, position, views[position], drawing)
             for position, drawing in zip(views, drawings, strict=True)
         ),
         views=VIEWS,
         sorts=(("information", "information"), ("score", "label issue score"), ("id", "id")),
         descending=True,
         class_names=findings.samples.class_names,
-        note=_note(findings, len(views)),
+        note=_describe_choice(findings, len(views)),
         advice_view="issues",
     )
 
@@ -56,7 +56,7 @@ def first_samples(findings: Findings, positions: np.ndarray) -> Gallery:
     if findings.issues.posterior is None:
         words = ("given", "likely")
     for i, drawing in zip(top, draw(findings.samples, top), strict=True):
-        card = _card(findings, int(i), (), drawing)
+        card = _make_card(findings, int(i), (), drawing)
         suggestion = text_if(card.suggested, f", {words[1]} {shortened(card.suggested, 40)}")
         label = f"{words[0]} {shortened(card.label, 40)}{suggestion}"
         cards += [Card(card.id, label, drawing)]
@@ -95,7 +95,7 @@ def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
     return {i: tuple(views[i]) for i in sorted(views, key=lambda i: (-information[i], i))}
 
 
-def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
+def _make_card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
     """Return a sample's card: label, suggestion, information, and how likely it is wrong."""
     samples = findings.samples
     issues = findings.issues
@@ -133,15 +133,15 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
 
 
 def times_median(information: float, findings: Findings) -> str:
-    """Return information as a multiple of the median sample's; in nats where that is zero."""
+    """Return information in words, such as "3.1 × median"; in nats if the median is 0."""
     median = float(np.median(findings.information.information))
     if median:
         return f"{number(information / median)} × median"
     return f"{number(information)} nats"
 
 
-def _note(findings: Findings, n_shown: int) -> str:
-    """Return the gallery's note: how many samples are drawn, and which."""
+def _describe_choice(findings: Findings, n_shown: int) -> str:
+    """Return a sentence: how many samples are drawn in the gallery, and how they were chosen."""
     n = len(findings.samples)
     n_suspects = min(N_ISSUES, len(to_check(findings)))
     scope = "of all"
@@ -153,7 +153,7 @@ def _note(findings: Findings, n_shown: int) -> str:
 
 
 def pair_cards(findings: Findings) -> tuple[tuple[CardPair, ...], tuple[CardPair, ...]]:
-    """Draw up to eight pairs that carry less together than their sum, and up to eight with more."""
+    """Return cards of 8 pairs with less information together than their sum, and 8 with more."""
     pairs = findings.pairs
     if pairs is None:
         return (), ()
@@ -163,12 +163,12 @@ def pair_cards(findings: Findings) -> tuple[tuple[CardPair, ...], tuple[CardPair
     rows = redundant + contrary
     drawings = draw(findings.samples, pairs.pairs[rows].ravel())  # once: it reads all samples
     by_pair = zip(drawings[::2], drawings[1::2], strict=True)
-    cards = tuple(_pair(findings, q, pair) for q, pair in zip(rows, by_pair, strict=True))
+    cards = tuple(_make_pair(findings, q, pair) for q, pair in zip(rows, by_pair, strict=True))
     return cards[: len(redundant)], cards[len(redundant) :]
 
 
-def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
-    """Return the cards of pair q, with the information of each and of both together."""
+def _make_pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
+    """Return both cards of pair `q`, with the information of each and of the two together."""
     pairs = findings.pairs
     samples = findings.samples
     assert pairs is not None
@@ -207,7 +207,7 @@ def predictions(findings: Findings) -> Predictions:
 
 
 def build_review(findings: Findings) -> Reviewed:
-    """Return what a review of the labels shows: samples, suggestions, scores, near-duplicates."""
+    """Return what `datassay view` shows: samples, suggestions, scores, near-duplicates."""
     samples = findings.samples
     issues = findings.issues
     origin = findings.origin

@@ -22,13 +22,7 @@ from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.processes import engine_named
 from datassay.collect.form import MOST_COLUMNS, within_memory
 from datassay.collect.linearization import Linearization
-from datassay.commands.facts import (
-    data_facts,
-    model_facts,
-    noise_facts,
-    seed_facts,
-    weights_facts,
-)
+from datassay.commands.facts import data_facts, model_facts, noise_facts, seed_facts, weights_facts
 from datassay.commands.run.findings import PENDING, Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import act_table
@@ -135,7 +129,7 @@ def run(
     context = replace(context, results=results)
     removals = results["removals"]
     issues = results["label_issues"]
-    facts = _facts(train, val, settings, lin, removals.leave_one_out, model)
+    facts = _list_facts(train, val, settings, lin, removals.leave_one_out, model)
     facts |= noise_facts(train)
     replaced = None
     if adversarial is not None:
@@ -147,7 +141,7 @@ def run(
     facts |= choice.facts | score_facts(issues, results["influence"])
     if settings.attribution != attributed == "none":
         facts["Left out"] = LEFT_OUT
-    warnings = _warnings(train, lin, model, settings, results, origin)
+    warnings = _list_warnings(train, lin, model, settings, results, origin)
     findings = Findings(
         samples=train,
         validation=val,
@@ -177,9 +171,7 @@ def run(
     net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
     is_timed = user.budget is not None and not at_trained  # effects there need networks anyway
-    end = math.inf
-    if is_timed:
-        end = started + (user.budget or 0.0)
+    end = started + (user.budget or 0.0) if is_timed else math.inf
     timed = replace(context, progress=in_time(progress))
     with until(end):
         seconds_per_nominal = 1.0
@@ -188,7 +180,7 @@ def run(
         curve_seconds = CURVE_SHARE * (end - time.perf_counter()) / seconds_per_nominal
         networks = _retrain(net, timed, _with_budget(config, curve_seconds))
         acts_seconds = (end - time.perf_counter()) / seconds_per_nominal
-        acts = _acts(net, timed, _with_budget(config, acts_seconds))
+        acts = _compare(net, timed, _with_budget(config, acts_seconds))
     attribution = removals.attribution
     query_outputs = removals.query_outputs
     if at_trained and networks.networks is not None:
@@ -196,9 +188,11 @@ def run(
     check = check_of(model, context)
     before = None
     if earlier is not None:
-        before = before_after(earlier, train, val, issues, user, progress)
+        before, issues = before_after(earlier, train, val, issues, user, progress)
     return replace(
         findings,
+        issues=issues,
+        judged=judged(lin, issues),
         attribution=attribution,
         query_outputs=query_outputs,
         check=check,
@@ -208,17 +202,17 @@ def run(
         before=before,
         facts=facts
         | networks.facts
-        | (_budget_cuts_fact(networks, acts, user) if is_timed else {})
+        | (_list_cuts(networks, acts, user) if is_timed else {})
         | {"Seconds": f"{time.perf_counter() - started:.1f}"},
         warnings=findings.warnings + check_warning(check),
     )
 
 
-def _warnings(
+def _list_warnings(
     train: SampleSet, lin: Linearization, model: nn.Module, settings: RunSettings,
     results: Mapping[str, Any], origin: Origin | None,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return what a reader has to know of the samples, in the order in which it is shown."""
+    """Return warnings for the page: on the samples, weights, labels and data, in this order."""
     issues = results["label_issues"]
     data_issues = results["data_issues"]
     warnings = list(train.warnings)
@@ -237,24 +231,22 @@ def _warnings(
 
 
 def _with_budget(settings: RunSettings, seconds: float) -> RunSettings:
-    """Return the settings with a budget of so many nominal seconds; unchanged if infinite."""
+    """Return settings with `seconds` as budget of retraining; unchanged if infinite."""
     if seconds == math.inf:
         return settings
     return replace(settings, budget=max(0.0, seconds))
 
 
-def _acts(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
-    """Return the table of actions; None where none are compared or the time is over."""
+def _compare(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
+    """Return what each action on the data gains; None if not asked for or out of time."""
     try:
         return act_table(model, context, settings)
     except OutOfTime:
         return None
 
 
-def _budget_cuts_fact(
-    networks: RetrainedNetworks, acts: object, settings: RunSettings
-) -> dict[str, str]:
-    """Return the fact that says what a budget by the clock left out; {} where nothing."""
+def _list_cuts(networks: RetrainedNetworks, acts: object, settings: RunSettings) -> dict[str, str]:
+    """Return the fact of what a time budget left out of the run; {} if nothing."""
     was_cut_short = BUDGET in networks.facts or not networks.facts
     if not (settings.budget and settings.curve_seeds and was_cut_short):
         return {}
@@ -278,7 +270,7 @@ def plan_lines(
 
 
 def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> RetrainedNetworks:
-    """Return the networks that the budget pays for, trained, and the removal curve."""
+    """Return the removal curve and the networks trained for it, as many as the budget pays."""
     if not settings.curve_seeds:
         return RetrainedNetworks()
     train = context.train
@@ -306,7 +298,7 @@ def with_adversarial(
     epsilon: float,
     progress: Progress = silent,
 ) -> AdversarialSamples:
-    """Train one network of the run's kind, then fool it on a fraction of the samples."""
+    """Train a network, and replace a fraction of the samples by inputs that fool it."""
     check_adversarial(train, fraction, epsilon)
     model = starting_network(train, settings)
     networks = train_all([model], train, seed=settings.seed, progress=progress)
@@ -317,7 +309,7 @@ def with_adversarial(
 def collect_run(
     model, train: SampleSet, val: SampleSet | None, settings: RunSettings, progress: Progress
 ) -> Linearization:
-    """Collect the linearisation that the settings of a run ask for."""
+    """Return the network's outputs and Jacobian on the samples, as the settings ask."""
     return collect(
         model,
         train,
@@ -331,8 +323,8 @@ def collect_run(
     )
 
 
-def _noise_words(settings: RunSettings) -> str:
-    """Return the noise that information is measured by: its size, and that of SGD's batches."""
+def _describe_noise(settings: RunSettings) -> str:
+    """Return the noise of the weights in words: σ, and the batch size of SGD if it counts."""
     words = []
     if settings.smoothing not in OF_SGD:
         words.append(f"σ = {settings.sigma:g}")
@@ -341,7 +333,7 @@ def _noise_words(settings: RunSettings) -> str:
     return ", ".join(words)
 
 
-def _facts(
+def _list_facts(
     train: SampleSet,
     val: SampleSet | None,
     settings: RunSettings,
@@ -349,7 +341,7 @@ def _facts(
     loo: LeaveOneOut,
     model: nn.Module,
 ) -> dict[str, str]:
-    """Return the page's facts: samples, model, training, Jacobian, seed; in the order shown."""
+    """Return fact → text for the page: samples, model, training, Jacobian, seed."""
     training = loo.run
     form = lin.form
     products = form.products.precision
@@ -389,7 +381,7 @@ def _facts(
         **weights_facts(model),
     }
     if settings.smoothing != "functional":
-        facts["Information"] = f"{settings.smoothing} smoothing, {_noise_words(settings)}"
+        facts["Information"] = f"{settings.smoothing} smoothing, {_describe_noise(settings)}"
     if form.mixtures and form.n_outputs > MOST_COLUMNS:
         facts["Changes"] = f"summed over {MOST_COLUMNS} random mixtures of outputs, within 18 %"
     if settings.store is not None:

@@ -79,7 +79,7 @@ def run(
 
 
 def _warn_of_classes(train: SampleSet, issues: LabelIssues | None, keep: KeepSet) -> list[str]:
-    """Return a warning for each class of which more than a third is suspected."""
+    """Return a warning for each class with more than a third of its labels suspected."""
     if issues is None or not train.is_classification:
         return []
     warnings = []
@@ -102,7 +102,7 @@ def files(results: Kept, page: Page) -> dict[str, pa.Table | str]:
 
 
 def page(results: Kept) -> Page:
-    """Return a page with how many samples to keep, in all and of each class; it is only printed."""
+    """Return a page of how many samples are kept, in all and of each class, to be printed."""
     keep = results.keep
     train = results.train
     tables = []

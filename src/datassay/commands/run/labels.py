@@ -1,5 +1,6 @@
 """What a run finds in its labels: how many are wrong, which to look at first, by which noise."""
 
+import shlex
 from dataclasses import asdict
 
 import numpy as np
@@ -82,11 +83,11 @@ class Labels:
             return f"{count(self.n, self.noun)} are too few to tell which are wrong"
         if self.leaks:
             verb = inflect(len(self.leaks), "tells", "tell")
-            cause = f"{', '.join(self.leaks)} {verb} the {self.noun}"
-            remedy = f"; run again without {inflect(len(self.leaks), 'it', 'them')}"
+            cause = f"{', '.join(self.leaks)} {verb} the {self.noun} almost alone"
+            remedy = f"; run again with --drop {shlex.quote(','.join(self.leaks))}"
             if self.is_left_alone:
                 remedy = ", and no other column is left to judge by"
-            return f"Wrong {self.noun}s may be hidden: {cause} almost alone{remedy}"
+            return f"Leak: {cause}, so wrong {self.noun}s may be hidden{remedy}"
         if not self.is_predicted:
             return f"The inputs hardly predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)
@@ -104,7 +105,7 @@ class Labels:
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
-    """Return the classes with over a third of their labels suspected, at least FEWEST or all."""
+    """Return indices of classes with over a third (and FEWEST or all) of labels suspected."""
     counts = np.bincount(classes)
     suspects = np.bincount(classes[issues.is_issue])
     suspects = np.pad(suspects, (0, len(counts) - len(suspects)))
@@ -148,7 +149,7 @@ def label_verdict(findings: Findings) -> Labels:
 
 
 def confusions(findings: Findings) -> list[Confusion]:
-    """Return which labels are given wrongly, where that depends on the class, by frequency."""
+    """Return the pairs (true, given) that labels confuse, with their shares, largest first."""
     confused = []  # (true, given, share)
     names = findings.samples.class_names
     for j, noise in enumerate(findings.issues.noise):
@@ -166,7 +167,7 @@ def confusions(findings: Findings) -> list[Confusion]:
 
 
 def noise_share(findings: Findings) -> float:
-    """Return the share of wrong labels by the noise model that explains them best."""
+    """Return the share of labels that are wrong by the fitted noise model; 0 without one."""
     rates = [1 - np.diagonal(noise.transition).mean() for noise in findings.issues.noise]
     if not rates:
         return 0.0
@@ -174,7 +175,7 @@ def noise_share(findings: Findings) -> float:
 
 
 def label_facts(findings: Findings) -> dict[str, object]:
-    """Return what is known of wrong labels, for summary.json."""
+    """Return for summary.json how many labels are wrong, and the noise that was found."""
     issues = findings.issues
     names = findings.samples.class_names or ("0", "1")
     noises: list[dict[str, object]] = []
@@ -199,7 +200,7 @@ def _source_facts(sources: LabelSources) -> dict[str, object]:
 
 
 def quiet_card(findings: Findings, command: str) -> Advice:
-    """Return the card of a run that found nothing to act on; `command` opens the review."""
+    """Return the card "nothing to mend"; `command` opens the review."""
     issues = ()
     if findings.data_issues is not None:
         issues = findings.data_issues.issues

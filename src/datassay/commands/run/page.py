@@ -54,8 +54,8 @@ def page(findings: Findings, out: str = "") -> Page:
     run_verdict = verdict(findings, out)
     page = compose(
         "run",
-        _blocks(findings, positions),
-        _numbers(findings, run_verdict),
+        _make_blocks(findings, positions),
+        _make_numbers(findings, run_verdict),
         facts=findings.facts,
         warnings=findings.warnings,
         files=FILES if findings.attribution is not None else FILES | NO_EFFECTS,
@@ -84,8 +84,8 @@ def page(findings: Findings, out: str = "") -> Page:
     )
 
 
-def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
-    """Return figures, tables and cards by their names in the template; some are made on demand."""
+def _make_blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
+    """Return template name → figure, table or cards; a function where it costs to make one."""
     f: Any = findings  # of any type: what may be None is there where the template names its block
     cards = gallery.gallery(f)
     confused = confusions(f)
@@ -117,8 +117,8 @@ def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
-    """Return what the template names in addition to the findings."""
+def _make_numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
+    """Return template name → number or words that the run's template fills in."""
     f = findings
     curve = findings.removal_curve
     samples = findings.samples
@@ -181,12 +181,12 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "beyond": beyond(f.issues),
         "of_sgd": OF_SGD,
         "hidden": float(np.mean(f.information.information < f.leave_one_out.outputs.shape[1] / 2)),
-        **_bounds(f.information, is_classification=samples.is_classification),
+        **_bound_inference(f.information, is_classification=samples.is_classification),
     }
 
 
-def _bounds(info: SampleInformation, *, is_classification: bool) -> dict[str, Any]:
-    """Return what the information bounds: membership inference, and overfitting."""
+def _bound_inference(info: SampleInformation, *, is_classification: bool) -> dict[str, Any]:
+    """Return template name → bounds by information: membership inference, and overfitting."""
     accuracy = membership(info)
     highest = float(accuracy.max())
     is_of_outputs = info.smoothing in OF_OUTPUTS

@@ -188,7 +188,7 @@ class RunSettings(TrainingSettings):
         return {name: getattr(self, name) for name in names}
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Check the values by themselves, before anything heavy is imported."""
+        """Raise if a setting is out of range, before anything heavy is imported."""
         super().refuse(only_plan=only_plan)
         check_noise(self.smoothing, self.sigma, self.batch_size)
         if self.check:

@@ -63,8 +63,8 @@ def suspects_shown(findings: Findings) -> Table | None:
     )  # fmt: skip
 
 
-def _label_words(findings: Findings, order: np.ndarray) -> tuple[np.ndarray, list[str], list[str]]:
-    """Return ids, labels and suggestions in words; no suggestion where an input is suspected."""
+def _word_labels(findings: Findings, order: np.ndarray) -> tuple[np.ndarray, list[str], list[str]]:
+    """Return ids, given and suggested labels in words, [s] each; "" if an input is suspected."""
     samples = findings.samples
 
     def word(label: Any) -> str:
@@ -92,7 +92,7 @@ def suspects_table(findings: Findings) -> pa.Table:
     """
     samples = findings.samples
     order = to_check(findings)
-    ids, labels, suggested = _label_words(findings, order)
+    ids, labels, suggested = _word_labels(findings, order)
     columns: dict[str, Any] = {
         "id": column(ids),
         "given": pa.array(labels),
@@ -114,11 +114,11 @@ def suspects_file(findings: Findings) -> str:
     """Return the suspects as CSV; an apostrophe precedes what a spreadsheet would compute."""
     table = suspects_table(findings)
     columns = zip(*(c.to_pylist() for c in table.columns), strict=True)
-    return format_spreadsheet((table.column_names, *(map(_as_cell, row) for row in columns)))
+    return format_spreadsheet((table.column_names, *(map(_to_cell, row) for row in columns)))
 
 
-def _as_cell(value: object) -> object:
-    """Return numbers as they are, other values as text, "" for a missing one."""
+def _to_cell(value: object) -> object:
+    """Return a value for a CSV cell: numbers unchanged, "" if missing, else its text."""
     if isinstance(value, int | float):
         return value
     if value is None:

@@ -11,6 +11,7 @@ from datassay.commands.run.labels import Confusion
 from datassay.optional import text_if
 from datassay.report.page import Details, Row, Table
 from datassay.report.result_plots import advice_text, gains_title
+from datassay.report.tables import gain_cells
 from datassay.report.wording import (
     count,
     gain_numbers,
@@ -107,19 +108,14 @@ def before_table(before: BeforeAfter) -> Table:
     rows: list[Row] = []
     if before.gain is not None:
         row = before.gain.rows[0]
-        metric = before.gain.metric
-        change, low, high = gain_numbers(row.gain, row.low, row.high, metric)
-        is_share = in_points(metric)
-        change += text_if(is_share, " points")
-        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
-        rows += [Row(metric, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
+        rows += [Row(before.gain.metric, (f"{row.n:,}", *gain_cells(row, before.gain.metric)))]
     for name, n, n_now in (("training samples", *before.n), ("suspected labels", *before.suspects)):
-        difference = "0"
-        if n_now != n:
-            difference = f"{n_now - n:+,}".replace("-", "−")
-        rows += [Row(name, ("", f"{n:,}", f"{n_now:,}", difference, ""))]
+        if n_now != n or name == "suspected labels":
+            difference = f"{n_now - n:+,}".replace("-", "−").replace("+0", "0")
+            rows += [Row(name, ("", f"{n:,}", f"{n_now:,}", difference, ""))]
     if before.confirmed:
-        rows += [Row("of these reviewed and kept", ("", "", f"{before.confirmed:,}", "", ""))]
+        row = ("", "", f"{before.confirmed:,}", "", "")
+        rows += [Row("suspected, but reviewed and kept", row)]
     columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
     return Table("Before and after", columns, tuple(rows), in_terminal=True)
 

@@ -26,6 +26,7 @@ from datassay.commands.run.labels import (
     suspected_classes,
     to_check,
 )
+from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.optional import inflect, text_if
@@ -47,7 +48,9 @@ SMALL_CLASS = 10  # samples
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
-OVER_BUDGET = "What actions gain was not measured within the budget."
+BUDGET_OVER = (
+    "What actions gain was not measured: the budget was over before. A larger one measures it."
+)
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
@@ -69,11 +72,11 @@ class Verdict:
 
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
-    """Return what a run's page and terminal say first; out: folder that its commands name."""
+    """Return what page and terminal say first: a sentence, cards and commands to type."""
     labels = label_verdict(findings)
     typed = Typed(findings, out)
     measured = tuple(action for action in _list_actions(findings) if action.how == RETRAINED)
-    cards = _cards(findings, labels, typed, measured)
+    cards = _make_cards(findings, labels, typed, measured)
     is_unmeasured = findings.acts is None and findings.before is None
     # That a drop costs nothing is no reason to type its command.
     drop = _find_drop(measured)
@@ -83,13 +86,16 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
     if findings.before is not None and not labels.n_flagged:  # the review has ended
         commands = []
-    why = findings.pending or (TOO_FEW if labels.n < FEWEST_COMPARED else NOT_COMPARED)
+    why = findings.pending or NOT_COMPARED
+    if labels.n < FEWEST_COMPARED and not findings.pending:
+        why = TOO_FEW
+    elif BUDGET in findings.facts and not findings.pending:
+        why = BUDGET_OVER
     if not labels.is_predicted:
         why = UNPREDICTED
     note = text_if(is_unmeasured, why)
-    if note == NOT_COMPARED and " --budget" in findings.facts.get("Command", ""):
-        note = OVER_BUDGET
-    if note in {NOT_COMPARED, OVER_BUDGET}:
+    has_budget = "--budget" in findings.facts.get("Command", "")
+    if note == NOT_COMPARED or (note == BUDGET_OVER and has_budget):
         commands += [typed.line("run", out="report")]
     if labels.leaks:  # until they are dropped, all else says little
         commands = [card.command for card in cards[:1]]
@@ -99,7 +105,7 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     elif any(action.kind == DROP for action in measured):
         n_droppable = 0
     return Verdict(
-        sentence=_sentence(findings, labels, measured),
+        sentence=_state_verdict(findings, labels, measured),
         labels=labels,
         cards=cards,
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
@@ -129,7 +135,7 @@ def clause(action: ActionGain, table: ActionTable, them: str = "") -> str:
 
 
 def _state_change(subject: str, row: Any, metric: str, verbs: Any, before: float) -> str:
-    """Return a change with its interval by the rule of `stats.advice`, in words if that is wide."""
+    """Return what an action changes, worded by its interval: sure, possible, or not shown."""
     helps, may_help, unshown, costs = verbs
     if shows_loss(row.high):
         row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
@@ -146,8 +152,8 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any, before: float
     return f"{subject} {verb}: {gain_text(row, metric)}"
 
 
-def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ...]) -> str:
-    """Return what is wrong and what doing something gains, or what was done and what it gained."""
+def _state_verdict(findings: Findings, labels: Labels, measured: tuple[ActionGain, ...]) -> str:
+    """Return the verdict in a sentence: what is wrong and what mending it gains, or gained."""
     before = findings.before
     if before is not None:
         parts = [
@@ -205,27 +211,27 @@ def _find_drop(measured: tuple[ActionGain, ...]) -> ActionGain | None:
     return next((a for a in measured if a.kind == DROP and a.advice in {DO, TRY, FREE}), None)
 
 
-def _cards(
+def _make_cards(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...]
 ) -> tuple[Advice, ...]:
-    """Return cards that say what to do, best first, at most MOST_CARDS."""
+    """Return cards of what to do next, best first, at most MOST_CARDS."""
     table: Any = findings.acts  # of any type: where it is None there are no actions
     other_actions = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     # Where a correction gains, others that leave out the suspects gain by the same labels.
     may_help = [action for action in other_actions if action.advice == TRY]
     if is_correction_advised(measured):
         may_help = [action for action in may_help if action.kind.startswith(f"{RELABEL}+")]
-    data_cards = _data_cards(findings, typed, measured)
+    data_cards = _make_data_cards(findings, typed, measured)
     n_leading = 1 if labels.leaks else 0  # a card of leaks, before labels can be judged
     cards = data_cards[:n_leading]
     if findings.before is not None:
-        cards += _before_cards(findings.before)
+        cards += _judge_review(findings.before)
     if labels.n_flagged or (labels.n_review and findings.before is None):
-        cards += [_label_card(findings, labels, typed, measured)]
+        cards += [_make_label_card(findings, labels, typed, measured)]
     arguments = table, labels.tried, typed
-    cards += [_action_card(action, *arguments) for action in other_actions if action.advice == DO]
+    cards += [_make_card(action, *arguments) for action in other_actions if action.advice == DO]
     cards += data_cards[n_leading:]
-    cards += [_action_card(action, *arguments) for action in may_help]
+    cards += [_make_card(action, *arguments) for action in may_help]
     drop = _find_drop(measured)
     # Labels are corrected first: a drop leaves out the same suspects, and no loss is no gain.
     if drop is not None and not labels.n_flagged and findings.before is None:
@@ -251,8 +257,8 @@ def _cards(
     return tuple(cards[:MOST_CARDS])
 
 
-def _before_cards(before: BeforeAfter) -> list[Advice]:
-    """Return the card that says whether to keep what was changed since the run before, and why."""
+def _judge_review(before: BeforeAfter) -> list[Advice]:
+    """Return [card: whether the reviewed labels are worth keeping]; [] if no gain is known."""
     changes = [
         text_if(before.n_relabelled, f"{count(before.n_relabelled, 'corrected label')}"),
         text_if(before.n_removed, f"{count(before.n_removed, 'removal')}"),
@@ -276,8 +282,8 @@ def _before_cards(before: BeforeAfter) -> list[Advice]:
     return [Advice("before", "fine", f"Keep the {phrase}", text)]
 
 
-def _action_card(action: ActionGain, table: ActionTable, them: str, typed: Typed) -> Advice:
-    """Return an action's card: what it gains, and the command that does it."""
+def _make_card(action: ActionGain, table: ActionTable, them: str, typed: Typed) -> Advice:
+    """Return an action's card: its measured gain, and the command that does it."""
     text = f"{_capital(clause(action, table, them))} on held-out samples."
     if action.verdict != BETTER and action.low > 0:
         text += " Of several actions tried one may look so by chance."
@@ -291,7 +297,7 @@ def _action_card(action: ActionGain, table: ActionTable, them: str, typed: Typed
     return Advice("action", severity, action.words, text, command=command)
 
 
-def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain], highest: float) -> str:
+def _explain_review(labels: Labels, corrections: Sequence[ActionGain], highest: float) -> str:
     """Return why labels are to be looked at; `highest`: how likely wrong the likeliest is."""
     n = labels.n_flagged
     if not n:
@@ -306,13 +312,13 @@ def _reason_to_review(labels: Labels, corrections: Sequence[ActionGain], highest
     return f"{text}."
 
 
-def _label_card(
+def _make_label_card(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...]
 ) -> Advice:
-    """Return the card that says which labels to look at, why, and what that is worth."""
+    """Return the card of the labels: which to look at, why, and what mending them gains."""
     samples = findings.samples
     issues = findings.issues
-    table: Any = findings.acts  # of any type, as for `_cards`
+    table: Any = findings.acts  # of any type, as for `_make_cards`
     is_sure = bool(labels.n_flagged)
 
     label_actions = [a for a in measured if a.kind in {RELABEL, REMOVE} and a.is_advised]
@@ -323,7 +329,7 @@ def _label_card(
         removals = [a for a in label_actions if a.kind == REMOVE and a.gain > gain + SHOWN]
         label_actions = [*corrections, *removals]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
-    text = [_reason_to_review(labels, corrections, float(issues.probability.max()))]
+    text = [_explain_review(labels, corrections, float(issues.probability.max()))]
     text += [f"{_capital(clause(a, table, labels.tried))}." for a in label_actions]
     n_look = labels.n_review - labels.n_flagged
     if labels.n_flagged and n_look:
@@ -353,16 +359,15 @@ def _label_card(
         i, words = cells[0]
         text += [f"Of {n:,} of them an input looks wrong rather than the target, which stays as it "
                  f"is, such as of {samples.ids[i]}: {words}."]  # fmt: skip
-    before = findings.before
-    if before is not None and before.confirmed:
-        text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
     return Advice("label errors", "act" if is_sure else "look", f"Review {labels.named}",
                   " ".join(text), ids, command=typed.line("view"))  # fmt: skip
 
 
-def _data_cards(findings: Findings, typed: Typed, measured: tuple[ActionGain, ...]) -> list[Advice]:
-    """Return cards of what is wrong with the data apart from labels and must be seen to first."""
+def _make_data_cards(
+    findings: Findings, typed: Typed, measured: tuple[ActionGain, ...]
+) -> list[Advice]:
+    """Return cards of faults of the data other than labels that must be mended first."""
     issues = ()
     if findings.data_issues is not None:
         issues = findings.data_issues.issues

@@ -46,7 +46,7 @@ class _View(Command):
             Path(settings.folder), settings.data, settings.port, settings.reviewer
         ) as server:
             session = server.session
-            out_console.print(*_opening_lines(session), server.url, sep="\n", soft_wrap=True)
+            out_console.print(*_describe_review(session), server.url, sep="\n", soft_wrap=True)
             # Without a screen a browser would take the terminal.
             screens = ("DISPLAY", "WAYLAND_DISPLAY")
             has_screen = sys.platform in {"darwin", "win32"} or any(map(os.environ.get, screens))
@@ -63,8 +63,8 @@ class _View(Command):
                 out_console.print("", *lines, sep="\n", soft_wrap=True)
 
 
-def _opening_lines(session: "Session") -> list[str]:
-    """Return what there is to review, and where decisions are saved."""
+def _describe_review(session: "Session") -> list[str]:
+    """Return lines: how many labels to review, and in which file decisions are saved."""
     reviewed = session.reviewed
     n = len(reviewed.samples)
     n_look = int(reviewed.worth_a_look.sum())

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from datassay.act.review.gain import GainRow
 from datassay.act.review.reviewers import files_in
 from datassay.commands.finished import SUMMARY
 from datassay.commands.frame import split_words
 from datassay.commands.view.session import Session, require
-from datassay.optional import text_if
-from datassay.report.wording import gain_numbers, in_points
+from datassay.report.tables import gain_cells
 
 IDLE, RUNNING, DONE, FAILED = "idle", "running", "done", "failed"
 LONGEST = 2000  # characters of a message that a page shows
@@ -52,6 +52,7 @@ class Finish:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._is_stopped = False
+        self._n_decided = 0  # when it was started
 
     @property
     def has_file(self) -> bool:
@@ -59,13 +60,13 @@ class Finish:
         return "--noise" not in self._command
 
     def lines(self, *, majority: bool = False) -> list[str]:
-        """Return the two commands, as they can be typed; none where no file holds the labels."""
+        """Return the command lines of `apply` and `run --before`; [] if labels are in no file."""
         if not self.has_file:
             return []
-        return [shlex.join(["datassay", *words]) for words in self._commands(majority)]
+        return [shlex.join(["datassay", *words]) for words in self._compose_commands(majority)]
 
-    def _commands(self, majority: bool) -> list[list[str]]:
-        """Return the words of `apply` and of `run --before`."""
+    def _compose_commands(self, majority: bool) -> list[list[str]]:
+        """Return the words of two commands: `apply`, and `run --before` on what it writes."""
         path = self.session.path
         if files_in(path.parent) in ([path], []):
             decisions = path
@@ -84,13 +85,13 @@ class Finish:
         ]
 
     def start(self, *, majority: bool = False) -> dict[str, Any]:
-        """Begin, in a thread; the state follows in `state`."""
+        """Start `apply` and `run --before` in a thread; return the state, as `state` does."""
         with self._lock:
             require(self._state.state != RUNNING, 409, "The comparison is already running.")
             require(len(self.session), 400, "Nothing was decided yet.")
             require(self.has_file, 400, "Labels flipped by --noise stand in no file to correct.")
             self._state = _State(RUNNING, "Writing the corrected data")
-        self.session.finish()
+        self._n_decided = self.session.finish()
         threading.Thread(target=self._run, args=(majority,), daemon=True).start()
         return self.state()
 
@@ -108,15 +109,19 @@ class Finish:
     def _run(self, majority: bool) -> None:
         """Run both commands, and read the result off the new run's summary."""
         started = time.monotonic()
-        for words in self._commands(majority):
+        for words in self._compose_commands(majority):
             output = self._follow(words, started)
             if output is not None:
                 return self._set(state=FAILED, message=output[-LONGEST:])
         try:
             summary = json.loads((self.after / SUMMARY).read_text(encoding="utf-8"))
+            card = summary["advice"][0]
             result = {
+                "decided": self._n_decided,
                 "verdict": summary["verdict"],
-                "rows": _rows(summary["before"]),
+                "headline": card["headline"],
+                "sentence": card["sentence"],
+                "rows": _tabulate_comparison(summary["before"]),
                 "clean": _make_relative(self.clean),
                 "page": _make_relative(self.after / "index.html"),
             }
@@ -125,7 +130,7 @@ class Finish:
         self._set(state=DONE, result=result, seconds=time.monotonic() - started)
 
     def _follow(self, words: list[str], started: float) -> str | None:
-        """Run a command, its last line shown as the stage; return what it printed if it failed."""
+        """Run a command, its last line shown as stage; return its output if it failed, or None."""
         call = [sys.executable, "-m", "datassay", *words]
         lines: list[str] = []
         with subprocess.Popen(
@@ -150,20 +155,16 @@ class Finish:
                 setattr(self._state, name, value)
 
 
-def _rows(comparison: dict[str, Any]) -> list[list[str]]:
-    """Return (what, before, now, change, interval) in words: the score, then the suspects."""
+def _tabulate_comparison(comparison: dict[str, Any]) -> list[list[str]]:
+    """Return rows (what, before, now, change, interval) in words: score, then suspects."""
     gain = comparison["gain"]
     rows = []
     for row in [] if gain is None else gain["rows"][:1]:
-        is_share = in_points(gain["metric"])
-        numbers = row["after"] - row["before"], row["low"], row["high"]
-        change, low, high = gain_numbers(*numbers, gain["metric"])
-        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}"
-                  for v in (row["before"], row["after"]))  # fmt: skip
-        change += text_if(is_share, " points")
-        rows.append([gain["metric"], *scores, change, f"{low} to {high}"])
+        rows.append([gain["metric"], *gain_cells(GainRow(**row), gain["metric"])])
     for name, key in (("training samples", "n"), ("suspected labels", "suspects")):
         n, n_now = comparison[key]
+        if key == "n" and n == n_now:
+            continue
         rows.append([name, f"{n:,}", f"{n_now:,}", f"{n_now - n:+,}".replace("-", "−"), ""])
     return rows
 

@@ -36,7 +36,7 @@ def open_review(
 
 
 def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
-    """Return the samples of a run, now at `data`, with what it predicted of their labels."""
+    """Return a run's samples, read now from `data`, and its predictions of their labels."""
     check_columns(run.folder, run.scores, COLUMNS)
     judged = read_judged(run.folder / FILE)
     samples, _ = sets_of(run, data, encode=index_rows)

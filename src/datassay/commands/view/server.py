@@ -18,8 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from datassay.commands.view.finish import Finish
+from datassay.commands.command import PAGE
+from datassay.commands.view.finish import DONE, Finish
 from datassay.commands.view.session import Refused, Session, require
+from datassay.data.source import reading
 from datassay.errors import DataError, DatassayError, SettingError
 
 HOME = "127.0.0.1"
@@ -43,7 +45,7 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-act
 class ServedPage:
     """The page of a run that a server serves."""
 
-    def __init__(self, text: str, name: str):
+    def __init__(self, text: str, name: str, mode: str = "server"):
         match = POLICY.search(text)
         if match is None or text.count(MODE) != 1:
             raise DataError(
@@ -51,7 +53,7 @@ class ServedPage:
             )
         policy = f"{html.unescape(match[2])}; connect-src 'self'"
         self.policy = f"{policy}; frame-ancestors 'none'"
-        text = text.replace(MODE, MODE.replace("page", "server"))
+        text = text.replace(MODE, MODE.replace("page", mode))
         head = f"{match[1]}{html.escape(policy)}{match[3]}"
         self.body = text.replace(match[0], head, 1).encode()
 
@@ -112,19 +114,20 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Send the page, samples, or what is left to review."""
         session = self.server.session
-        self._answer({
+        self._send_answer({
             "/": lambda: self.server.page,
+            "/after": self._after_page,
             "/api/samples": session.samples,
-            "/api/news": lambda: session.changes_since(self._version()),
+            "/api/news": lambda: session.changes_since(self._read_version()),
             "/api/finish": lambda: self._finish_commands() | self.server.finish.state(),
-            "/api/pictures": lambda: session.pictures(self._rows()),
-            "/api/details": lambda: session.details(self._rows()),
+            "/api/pictures": lambda: session.pictures(self._read_rows()),
+            "/api/details": lambda: session.details(self._read_rows()),
             "/api/remaining": session.remaining,
         })  # fmt: skip
 
     def do_POST(self) -> None:
         """Store decisions, or carry them out and measure what that gained."""
-        self._answer({
+        self._send_answer({
             "/api/decisions": lambda: self.server.session.change(
                 self._read_message().get("changes")
             ),
@@ -133,8 +136,8 @@ class Handler(BaseHTTPRequestHandler):
             ),
         })
 
-    def _answer(self, routes: dict[str, Callable[[], Any]]) -> None:
-        """Send what the address asks for, or the reason against it."""
+    def _send_answer(self, routes: dict[str, Callable[[], Any]]) -> None:
+        """Send the result of the route that the address names, or why there is none."""
         try:
             self._check_sender()
             path = self._address.path
@@ -159,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
             is_from_page &= heads.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         require(is_from_page, 403, "Requests must come from the page itself.")
         token = heads.get(TOKEN, "")
-        if self._address.path == "/" and self.command == "GET":
+        if self._address.path in {"/", "/after"} and self.command == "GET":
             token = self._query("token")
         is_token = hmac.compare_digest(token.encode(), self.server.token.encode())
         require(is_token, 403, "Open the whole address that datassay view printed.")
@@ -181,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
             return values[0]
         return ""
 
-    def _rows(self) -> list[int]:
+    def _read_rows(self) -> list[int]:
         """Return the row numbers that the address asks about."""
         text = self._query("at")
         require(re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text), 404, "at must hold row numbers.")
@@ -189,10 +192,17 @@ class Handler(BaseHTTPRequestHandler):
         require(len(rows) <= MOST_AT_ONCE, 400, f"at may hold {MOST_AT_ONCE} positions.")
         return rows
 
-    def _version(self) -> int:
+    def _read_version(self) -> int:
         text = self._query("since")
         require(re.fullmatch(r"[0-9]{1,18}", text), 404, "since must be a version.")
         return int(text)
+
+    def _after_page(self) -> ServedPage:
+        """Return the page of the corrected data, whose own review the browser keeps."""
+        path = self.server.finish.after / PAGE
+        require(self.server.finish.state()["state"] == DONE, 404, "Nothing was measured yet.")
+        with reading(path):
+            return ServedPage(path.read_text(encoding="utf-8"), str(path), "page")
 
     def _finish_commands(self) -> dict[str, Any]:
         finish = self.server.finish

@@ -2,7 +2,6 @@
 
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -15,7 +14,6 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from datassay.act.review.decisions import (
-    KEEP,
     KINDS,
     RELABEL,
     Decision,
@@ -23,9 +21,10 @@ from datassay.act.review.decisions import (
     journal_line,
     label_word,
     read_decisions,
+    read_set,
 )
 from datassay.act.review.judged import Judged
-from datassay.act.review.remaining import BATCH, Remaining, probe, remaining
+from datassay.act.review.remaining import BATCH, Remaining, probe, remaining_after
 from datassay.act.review.reviewers import NOBODY, file_of, files_in, opinion
 from datassay.data.tables.numerals import number_of
 from datassay.data.targets import shorten
@@ -79,7 +78,7 @@ class Session:
             self._state = state(self.path)
             if self.path.exists():
                 self._decisions = self._index_decisions(read_decisions(self.path))
-        self.unwritable = _unwritable(folder)
+        self.unwritable = _find_obstacle(folder)
         if not self.unwritable:
             # Of a server that was killed.
             for part_file in folder.glob(f".{self.path.name}.*.part"):
@@ -99,7 +98,7 @@ class Session:
         return self._listing | header | {"decisions": decisions, "probe": self.probe}
 
     def changes_since(self, version: int) -> dict[str, Any]:
-        """Return what was decided since a version, in any window of the browser."""
+        """Return decisions made since a version (a count of changes), in any browser window."""
         with self._lock:
             rows = dict.fromkeys(self._changed[version:])
             decisions = [_to_json(row, self._decisions.get(row)) for row in rows]
@@ -124,7 +123,7 @@ class Session:
         return self._showcase.details(self._check_rows(rows), LARGE, SMALL)
 
     def change(self, changes: Any) -> dict[str, Any]:
-        """Make, replace or take back decisions, and save them; return how many there are."""
+        """Add, replace or withdraw decisions and save them; return how many there are now."""
         fits = isinstance(changes, list) and 0 < len(changes) <= MOST_CHANGES
         require(fits, 400, f"changes must be a list of 1 to {MOST_CHANGES}.")
         edits = [self._read_change(change) for change in changes]
@@ -146,7 +145,7 @@ class Session:
             return {"count": len(decisions)}
 
     def remaining(self) -> dict[str, Any]:
-        """Return what decisions change on the page, by name: columns, order, and what remains."""
+        """Return the parts of the page that decisions change: suspicion, order, labels left."""
         # learned: decisions that the order knows. finds: suspect rows that the run's list lacks.
         with self._lock:
             decisions = dict(self._decisions)
@@ -155,10 +154,10 @@ class Session:
         # The order follows whole batches of decisions, so that coming back finds it as it was left;
         # how many labels are wrong follows every decision.
         n_learnt = len(decisions) // BATCH * BATCH
-        learnt = self._learn(decisions, n_learnt)
+        learnt = self._fit_to_decisions(decisions, n_learnt)
         current = learnt
         if len(decisions) > n_learnt:
-            current = self._learn(decisions, len(decisions))
+            current = self._fit_to_decisions(decisions, len(decisions))
         chance = learnt.probability  # [n], that the label is wrong
         is_open = np.ones(len(chance), bool)
         is_open[list(decisions)] = False
@@ -191,24 +190,12 @@ class Session:
             "enough": current.can_stop,
         }
 
-    def _learn(self, decisions: dict[int, Decision], n: int) -> Remaining:
-        """Return what the first n decisions teach; whole batches are not fitted twice."""
+    def _fit_to_decisions(self, decisions: dict[int, Decision], n: int) -> Remaining:
+        """Return scores fitted to the first n decisions; kept from the last call if the same."""
         pairs = list(decisions.items())[:n]
         if self._learnt is not None and self._learnt[0] == pairs:
             return self._learnt[1]
-        samples = self.reviewed.samples
-        n_at_time = Counter(d.when for d in decisions.values())
-        truth = {}  # row → true class; of numbers and several labels whether something was wrong
-        for row, decision in pairs:
-            if n_at_time[decision.when] > 1:  # accepted together: nobody looked at each
-                continue
-            if decision.decision == KEEP:
-                truth[row] = int(samples.y[row]) if samples.is_classification else 0
-            elif decision.decision == RELABEL:
-                truth[row] = 1
-                if samples.is_classification:
-                    truth[row] = samples.class_names.index(decision.label)
-        result = remaining(self._judged, truth, [row for row, _ in pairs if row not in truth])
+        result = remaining_after(self._judged, decisions, self.reviewed.samples, n)
         if n % BATCH == 0:
             self._learnt = pairs, result
         return result
@@ -239,7 +226,7 @@ class Session:
         require(kind in KINDS, 400, f"A decision must be one of {', '.join(KINDS)}.")
         label = ""
         if kind == RELABEL:
-            label = self._label(change.get("label"))
+            label = self._check_label(change.get("label"))
         score = change.get("seen")
         if isinstance(score, int | float) and 0 <= score <= 1:
             score = float(score)
@@ -249,7 +236,7 @@ class Session:
             when = datetime.fromisoformat(change["when"]).astimezone(UTC)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
-        word = self._word(row)
+        word = self._word_given(row)
         return row, Decision(self._sample_id(row), kind, word, label, when, score, self.reviewer)
 
     def _sample_id(self, row: int) -> Any:
@@ -259,20 +246,24 @@ class Session:
             return sample_id.item()
         return sample_id
 
-    def _label(self, label: Any) -> str:
-        """Check a new label; return it as a word."""
+    def _check_label(self, label: Any) -> str:
+        """Return a new label as a word; raise Refused if it is no class or number."""
         names = self.reviewed.samples.class_names
         require(self.reviewed.relabels, 400, "These samples cannot be given another label here.")
         if names:
             require(label in names, 400, "A new label must be a class of the data.")
+            return str(label)
+        if self.reviewed.relabels == "set":
+            is_set = read_set(self.reviewed.samples.target_names, str(label)) is not None
+            require(is_set, 400, "New labels must be targets of the data, joined by ' + '.")
             return str(label)
         try:
             return label_word((), number_of(label))
         except ValueError as error:
             raise Refused(400, f"A new target must be a number: {error}.") from error
 
-    def _word(self, row: int) -> str:
-        """Return a row's given label as a word."""
+    def _word_given(self, row: int) -> str:
+        """Return the given label of a row as a word."""
         names = self.reviewed.samples.class_names
         label = self._listing["given"][row]
         if names:
@@ -293,7 +284,7 @@ class Session:
         names = self.reviewed.samples.class_names
         row_of_id = {name: row for row, name in enumerate(ids)}
         labels = {"", *names}
-        words = [self._word(row) for row in range(len(ids))]
+        words = [self._word_given(row) for row in range(len(ids))]
         for d in decisions.decisions:
             if names and d.label not in labels:
                 raise DataError(
@@ -354,8 +345,8 @@ def _to_json(row: int, decision: Decision | None) -> dict[str, Any]:
     }
 
 
-def _unwritable(folder: Path) -> str:
-    """Return why no file can be written in a folder; "" where one can."""
+def _find_obstacle(folder: Path) -> str:
+    """Return why no file can be written in a folder, by trying; "" if one can."""
     try:  # trying is the only honest test
         with tempfile.TemporaryFile(dir=folder):
             return ""

@@ -49,12 +49,12 @@ def correct_frame(frame: Any, change: Change) -> Any:
         A new frame; index, types and all other columns are those of `frame`.
     """
     kind = type(frame).__module__.partition(".")[0]
-    rows = _label_rows(len(frame), change)
+    rows = _find_label_rows(len(frame), change)
     if kind == "pandas":
         labels = frame[change.column].iloc[rows].set_axis(frame.index)
-        return frame.assign(**{change.column: _with_targets(labels, change)})[change.keep]
+        return frame.assign(**{change.column: _replace_targets(labels, change)})[change.keep]
     if kind == "polars":
-        labels = _with_targets(frame[change.column][rows.tolist()], change)
+        labels = _replace_targets(frame[change.column][rows.tolist()], change)
         return frame.with_columns(labels).filter(change.keep.tolist())
     table = frame_table(frame)
     assert table is not None, "it was read as a frame"
@@ -84,21 +84,21 @@ def correct_labels(
     elif y.ndim == 1:  # of several targets none is given another value
         targets = {int(i): new_y[i].item() for i in np.flatnonzero(new_y != y)}
     change = Change("", 0, keep, donors, targets)  # no table: neither name nor index of a column
-    rows = _label_rows(len(y), change)
+    rows = _find_label_rows(len(y), change)
     if hasattr(labels, "iloc"):
-        return _with_targets(labels.iloc[rows].set_axis(labels.index), change)[keep]
-    return restore_kind(_with_targets(to_numpy(labels, "y")[rows], change)[keep], labels)
+        return _replace_targets(labels.iloc[rows].set_axis(labels.index), change)[keep]
+    return restore_kind(_replace_targets(to_numpy(labels, "y")[rows], change)[keep], labels)
 
 
 def keep_inputs(x: Any, keep: Bool[np.ndarray, " n"]) -> Any:
-    """Return the inputs that stay, of the kind in which they were given."""
+    """Return the inputs of the samples kept, of the type in which they were given."""
     if hasattr(x, "iloc"):
         return x[keep]
     return restore_kind(to_numpy(x, "x")[keep], x)
 
 
 def restore_kind(values: np.ndarray, example: Any) -> Any:
-    """Return values as a tensor or a list where the example is one, else unchanged."""
+    """Return values as a tensor or a list if the example is one, else unchanged."""
     if hasattr(example, "new_tensor"):
         import torch
 
@@ -111,14 +111,14 @@ def restore_kind(values: np.ndarray, example: Any) -> Any:
     return values
 
 
-def _label_rows(n: int, change: Change) -> Int[np.ndarray, " rows"]:
-    """Return the row whose label each row gets: itself, or its donor."""
+def _find_label_rows(n: int, change: Change) -> Int[np.ndarray, " rows"]:
+    """Return for each row the row whose stored label it gets: itself, or its donor, [n]."""
     rows = np.arange(n)
     rows[list(change.donor)] = list(change.donor.values())
     return rows
 
 
-def _with_targets(column: Any, change: Change) -> Any:
+def _replace_targets(column: Any, change: Change) -> Any:
     """Return an array, or a column of pandas or polars, with the new targets of `change`.
 
     Its type stays, unless it is one of integers that cannot hold the targets: then it is float64.
@@ -129,7 +129,7 @@ def _with_targets(column: Any, change: Change) -> Any:
     targets = [*change.number.values()]
     type_name = str(column.dtype).lower().partition("[")[0]
     is_integer = "int" in type_name
-    is_held = is_integer and _are_held(targets, type_name)
+    is_held = is_integer and _can_hold(targets, type_name)
     if is_held:
         targets = np.array([int(target) for target in targets], type_name)
     needs_floats = is_integer and not is_held
@@ -145,8 +145,8 @@ def _with_targets(column: Any, change: Change) -> Any:
     return column.scatter(rows, targets)
 
 
-def _are_held(targets: list[float | str], type_name: str) -> bool:
-    """Return whether integers of a type hold all targets."""
+def _can_hold(targets: list[float | str], type_name: str) -> bool:
+    """Return whether an integer type can hold all targets."""
     bounds = np.iinfo(type_name)
     numbers = [float(target) for target in targets]
     return all(n.is_integer() and bounds.min <= n <= bounds.max for n in numbers)

@@ -35,7 +35,7 @@ class Origin:
 
 
 def file_digests(path: Path) -> dict[str, str]:
-    """Return path in the folder → SHA-256 of each file of data; of a single file by ""."""
+    """Return relative path → SHA-256 of each data file in a folder; "" → that of one file."""
     digests = {}
     names = files_in(path) if path.is_dir() else [""]
     for name in names:
@@ -45,7 +45,7 @@ def file_digests(path: Path) -> dict[str, str]:
 
 
 def source_digest(data: str | Path) -> str:
-    """Return the SHA-256 of a file, or of a folder's names and bytes; "built-in NAME" of a set."""
+    """Return one SHA-256 of a data file or folder; "built-in NAME" for built-in data."""
     if str(data) in BUILTINS:
         return f"built-in {data}"
     path = Path(data).expanduser()

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Shaped
 
+from datassay.data.back.change import Change, find_donors, give_back_targets, ids_after
 from datassay.data.memory.frames import described_range
+from datassay.data.samples import are_several_labels
 from datassay.data.source import reading
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.images import with_named_images
@@ -52,31 +55,20 @@ class Original:
     # keep [n] → the stored columns but for the targets, of the rows that stay; None: samples are
     # files.
     other_columns: Callable[[Bool[np.ndarray, " n"]], pa.Table] | None = None
+    targets: tuple[str, ...] = ()  # names of several that `write` can change; empty: of one
 
-
-@result
-class Change:
-    """What becomes of a table's rows.
-
-    Attributes:
-        column: name of the label's column.
-        index: of that column among all.
-        keep: [rows], which rows stay.
-        donor: row → another row, whose label it gets as it is written there.
-        number: row → the target it gets.
-    """
-
-    column: str
-    index: int
-    keep: Bool[np.ndarray, " rows"]
-    donor: dict[int, int]
-    number: dict[int, float | str]  # a string where the column has numbers in words of its own
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The names of several targets that are 0 or 1; empty of others."""
+        if are_several_labels(self.y):
+            return self.targets
+        return ()
 
 
 def original_table(
     path: Path, table: pa.Table, choices: Choices, give_back: Callable[[Path, Path, Change], None]
 ) -> Original:
-    """Return a table as it is stored, with ids and labels of the rows that have a label."""
+    """Return a table's labelled rows, and how to write them to a file with other labels."""
     # give_back: (path, path to write, what becomes of the rows) writes the data given back.
     all_targets: list[ReadColumn] = []
     target_names = choices.targets(table.column_names)
@@ -120,7 +112,7 @@ def original_table(
         """Write the table with its new labels; return the ids of the rows that stay."""
         # Labels of rows that go are not written.
         stays = staying_rows(keep)
-        labels = y if y.ndim > 1 else np.where(keep, labels, y)  # several targets stay as they are
+        labels = np.where(keep, labels, y)
         donors: dict[int, int] = {}
         targets: dict[int, float | str] = {}
         if classes:
@@ -133,15 +125,20 @@ def original_table(
         give_back(path, folder / file, Change(name, index, stays, donors, targets))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
+    write_targets = partial(
+        give_back_targets, (path, file), (target_names, table.column_names),
+        (ids, rows, y), staying_rows, give_back,
+    )  # fmt: skip
     inputs = table.drop_columns(target_names or [name])
     return Original(
-        ids, y, classes, is_numbered, file, write,
+        ids, y, classes, is_numbered, file, write_targets if all_targets else write,
         other_columns=lambda keep: inputs if keep.all() else inputs.filter(staying_rows(keep)),
+        targets=tuple(target_names),
     )  # fmt: skip
 
 
 def find_changed_column(table_before: pa.Table, table_after: pa.Table) -> str:
-    """Return the name of a column in which some row has another value; empty where none has.
+    """Return the name of a column with another value in some row; "" if none has.
 
     Without some rows a column may be read as another type. It is compared in that type, unless
     that is words, which may be written otherwise, or cannot hold its values.
@@ -167,39 +164,10 @@ def find_changed_column(table_before: pa.Table, table_after: pa.Table) -> str:
 
 
 def restore_type(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return targets in the type that holds them: float64 rounds whole ones beyond 2^53."""
+    """Return y with the stored values in their own type: float64 rounds integers above 2^53."""
     if stored.dtype.kind in "iuf" and y.dtype.kind == "f":
         return stored.reshape(y.shape)
     return y
-
-
-def ids_after(
-    ids: Shaped[np.ndarray, " n"], keep: Bool[np.ndarray, " n"], *, is_numbered: bool
-) -> np.ndarray:
-    """Return the ids that samples have when some are removed, [kept]."""
-    # is_numbered: whether ids are positions, so that later samples move up.
-    if is_numbered:
-        return (ids - np.cumsum(~keep))[keep]
-    return ids[keep]
-
-
-def find_donors(
-    y: Shaped[np.ndarray, " n"], labels: Shaped[np.ndarray, " n"], class_names: tuple[str, ...]
-) -> dict[int, int]:
-    """Map each relabelled sample to one of its new class, whose stored label is copied."""
-    # y and labels: before and after, class indices. With the stored text its quotes, number format
-    # and type are copied.
-    classes, positions = np.unique(y, return_index=True)
-    first_of_class = dict(zip(classes.tolist(), positions.tolist(), strict=True))
-    changed = np.flatnonzero(labels != y)
-    absent = {class_names[int(c)] for c in labels[changed] if int(c) not in first_of_class}
-    if absent:
-        raise DataError(
-            "a new label must be one that the data have; no sample has "
-            f"{', '.join(sorted(absent))}. Add one, so that it is known how that class is written "
-            "there."
-        )
-    return {int(i): first_of_class[int(labels[i])] for i in changed}
 
 
 def rewrite_text(
@@ -209,7 +177,7 @@ def rewrite_text(
     number: Callable[[bytes, float | str], bytes],
     change: Change,
 ) -> bytes:
-    """Return a text without some rows and with other words in some cells, else the same bytes."""
+    """Return the bytes of a text file with some rows removed and some labels replaced."""
     # rows: start and end of each, line ending included. cell: row → start and end of its label.
     # number: (the word that stands there, the new target) → the new word.
     words = {i: text[slice(*cell(j))] for i, j in change.donor.items()}
@@ -237,7 +205,7 @@ def hand_on(source: Path, target: Path, *, may_link: bool) -> None:
 
 
 def files_in(folder: Path) -> Iterator[str]:
-    """Yield the paths of all files in a folder, sorted, except hidden ones and our changelog."""
+    """Yield relative paths of all files in a folder, sorted, without hidden ones and changelog."""
     visited = set()  # a link can lead back to a folder above it
     for parent, folders, names in os.walk(folder, followlinks=True):
         visited.add(os.path.realpath(parent))
@@ -274,7 +242,7 @@ def write_out_range(table: pa.Table) -> pa.Table:
 
 
 def apply_change(table: pa.Table, change: Change) -> pa.Table:
-    """Return a table with the new labels of a change, and without the rows that go."""
+    """Return a table with the changed labels, without the removed rows."""
     position = change.index
     values = table[change.column]
     if change.donor:
@@ -310,7 +278,7 @@ class Changelog:
     files: dict[str, str]  # path in the folder → SHA-256, of the data given back
 
     def new_ids(self, ids: np.ndarray) -> list[str]:
-        """Return the ids, [n], that samples have now, as text; empty where they are removed."""
+        """Return the present ids, [n], as text; "" for samples that were removed."""
         new_id_of = {row["id"]: row["new_id"] for row in self.rows}
         if not self.is_numbered:
             return [new_id_of.get(str(name), str(name)) for name in ids.tolist()]
@@ -352,7 +320,7 @@ def format_spreadsheet(rows: Iterable[Iterable[object]]) -> str:
 
 
 def read_changelog(data: Path) -> Changelog | None:
-    """Return the changelog beside data, in its folder; None where there is none of ours."""
+    """Return the changelog that `apply` wrote beside the data; None if there is none."""
     path = (data if data.is_dir() else data.parent) / RECORD
     if not path.is_file():
         return None
@@ -373,7 +341,7 @@ def read_changelog(data: Path) -> Changelog | None:
 
 
 def given_back_file(folder: Path) -> Path | None:
-    """Return the one file of data beside our changelog; None where there is none, or several."""
+    """Return the only data file in a folder that `apply` wrote; None otherwise."""
     if not (folder / RECORD).is_file():
         return None
     inside = [p for p in folder.iterdir() if not p.name.startswith(".") and p.name not in FILES]

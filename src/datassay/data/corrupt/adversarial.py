@@ -84,7 +84,7 @@ def add_adversarial(
 
 
 def check_adversarial(samples: SampleSet, fraction: float, epsilon: float) -> None:
-    """Refuse, before a network is trained, what cannot be fooled."""
+    """Raise, before a network is trained, if these samples cannot be made adversarial."""
     if not samples.is_classification:
         raise DataError(
             f"adversarial samples need classes; {samples.name} is a regression set. Load it with "
@@ -102,7 +102,7 @@ def check_adversarial(samples: SampleSet, fraction: float, epsilon: float) -> No
 def _step_inputs(
     samples: SampleSet, model: nn.Module, epsilon: float
 ) -> tuple[Float[np.ndarray, "n ..."], Bool[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
-    """Return each input after its step, whether the network was right, and wrong after it."""
+    """Return inputs after a step of the attack, whether predictions were right, and now wrong."""
     network = copy.deepcopy(model).float().cpu().eval().requires_grad_(False)
     low = float(samples.x.min())
     high = float(samples.x.max())
@@ -113,12 +113,12 @@ def _step_inputs(
     for start in range(0, len(samples), size):
         y = torch.as_tensor(samples.y[start : start + size]).long()
         x = torch.as_tensor(samples.x[start : start + size]).float().requires_grad_()
-        logits = _logits(network(x))
+        logits = _expand_logits(network(x))
         loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
         (slope,) = torch.autograd.grad(loss, x)
         with torch.no_grad():
             x_after = (x + epsilon * slope.sign()).clamp(low, high)
-            predicted = _logits(network(x_after)).argmax(1)
+            predicted = _expand_logits(network(x_after)).argmax(1)
         stepped.append(x_after.numpy())
         is_right.append((logits.argmax(1) == y).numpy())
         is_wrong_after.append((predicted != y).numpy())
@@ -126,8 +126,8 @@ def _step_inputs(
     return inputs, np.concatenate(is_right), np.concatenate(is_wrong_after)
 
 
-def _logits(outputs: Tensor) -> Tensor:
-    """Return outputs as logits of all classes: one logit f becomes (0, f)."""
+def _expand_logits(outputs: Tensor) -> Tensor:
+    """Return logits of all classes, [n, k]; of one output f for two classes (0, f)."""
     if outputs.shape[1] == 1:
         return torch.cat([torch.zeros_like(outputs), outputs], 1)
     return outputs

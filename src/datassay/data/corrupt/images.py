@@ -87,7 +87,7 @@ def add_patches(
     Source: S3 §3.6.2, local noise; positions as in `patch_boxes`.
     """
     images = _check_images(x)
-    rows, columns = _image_shape(images, image_shape)
+    rows, columns = _find_image_shape(images, image_shape)
     boxes = patch_boxes(len(images), (rows, columns), area, seed=seed)
     patched = images.copy()
     as_images = patched.reshape(len(images), -1, rows, columns)  # a view: the copy is contiguous
@@ -158,8 +158,8 @@ def _check_images(x: Any) -> np.ndarray:
     return images
 
 
-def _image_shape(images: np.ndarray, image_shape: Sequence[int] | None) -> tuple[int, int]:
-    """Return the rows and columns of images; raise if `image_shape` contradicts them."""
+def _find_image_shape(images: np.ndarray, image_shape: Sequence[int] | None) -> tuple[int, int]:
+    """Return the height and width of images; raise if `image_shape` contradicts them."""
     if images.ndim > 2:
         if image_shape is not None and tuple(image_shape) != images.shape[-2:]:
             raise DataError(

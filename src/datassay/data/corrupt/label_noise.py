@@ -58,7 +58,7 @@ def add_label_noise(
     check_seed(seed)
     rng = np.random.default_rng(seed)
     if rate is None:
-        cumulative = _transition_matrix(kind, samples.n_classes).cumsum(axis=1)
+        cumulative = _check_transitions(kind, samples.n_classes).cumsum(axis=1)
         cumulative /= cumulative[:, -1:]  # no draw may reach beyond the last class by rounding
         is_beyond = rng.random(len(samples))[:, None] >= cumulative[samples.y]  # [n, K]
         y = is_beyond.sum(axis=1).astype(np.int64)
@@ -68,7 +68,7 @@ def add_label_noise(
 
 
 def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generator) -> np.ndarray:
-    """Return labels with a share of them changed: to any class, the next one, or by a mapping."""
+    """Return y with a share `rate` of labels changed: to any class, the next, or by a mapping."""
     y = samples.y.copy()
     n_classes = samples.n_classes
     if kind == "uniform":
@@ -80,7 +80,7 @@ def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generato
         new_class = (new_class + 1) % n_classes
     elif isinstance(kind, Mapping):
         for label, noisy in kind.items():
-            new_class[_index(label, samples.class_names)] = _index(noisy, samples.class_names)
+            new_class[_find(label, samples.class_names)] = _find(noisy, samples.class_names)
     else:
         raise DataError(
             f"kind must be 'uniform', 'pair', a mapping or a [K, K] matrix; got {kind!r}."
@@ -91,8 +91,8 @@ def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generato
     return y
 
 
-def _index(label: Any, names: tuple[str, ...]) -> int:
-    """Return the index of a class from its name or index."""
+def _find(label: Any, names: tuple[str, ...]) -> int:
+    """Return the index of the class that is given by its name or index."""
     if label in names:
         return names.index(label)
     if isinstance(label, int | np.integer) and 0 <= label < len(names):
@@ -103,8 +103,8 @@ def _index(label: Any, names: tuple[str, ...]) -> int:
     )
 
 
-def _transition_matrix(kind: Any, n_classes: int) -> Float[np.ndarray, "k k"]:
-    """Return a matrix as float64; raise unless it is square and each row holds probabilities."""
+def _check_transitions(kind: Any, n_classes: int) -> Float[np.ndarray, "k k"]:
+    """Return transition probabilities, [k, k]; raise unless each row sums to 1."""
     matrix = to_numpy(kind, "kind")
     if matrix.dtype.kind not in "biuf" or matrix.shape != (n_classes, n_classes):
         raise DataError(

@@ -9,7 +9,7 @@ from datassay.plugins import plugins
 
 
 def in_words() -> str:
-    """Return what can be read, for `--help`: suffixes of files, and what folders hold."""
+    """Return the known suffixes and folder formats in words, for `--help`."""
     files = []
     folders = []
     for declared in [*_read_declarations(), *map(vars, plugins("formats").values())]:
@@ -20,7 +20,7 @@ def in_words() -> str:
 
 
 def _read_declarations() -> Iterator[dict[str, Any]]:
-    """Yield what our own formats declare, by their syntax: to import them would take seconds."""
+    """Yield the keywords of each built-in format, parsed from its file without importing it."""
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         spec: Any = module.module_finder.find_spec(module.name, None)
         source = spec.loader.get_source(module.name)

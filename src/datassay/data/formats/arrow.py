@@ -30,8 +30,8 @@ def _is_file(path: Path) -> bool:
         return file.read(6) == b"ARROW1"
 
 
-def _give_back(path: Path, target: Path, change: Change) -> None:
-    """Write the changed table as a file of the same kind and schema."""
+def _write(path: Path, target: Path, change: Change) -> None:
+    """Write the stored table with other labels and rows removed, in the same schema."""
     stored = read_arrow(path)
     table = apply_change(without_views(stored), change)
     if "_view" in str(stored.schema.types):
@@ -48,5 +48,5 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
 
 
 FORMAT = TableFormat(
-    name="Arrow", suffixes=(".feather", ".arrow"), read=read_arrow, give_back=_give_back
+    name="Arrow", suffixes=(".feather", ".arrow"), read=read_arrow, give_back=_write
 )

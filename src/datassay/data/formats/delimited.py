@@ -48,7 +48,7 @@ class _Text:
 
 
 def _read_text(path: Path) -> _Text:
-    """Read a text file: UTF-16 by its byte order mark, Windows-1252 where it is no UTF-8."""
+    """Return a file's text as UTF-8, with its separator, decimal mark and former encoding."""
     if path.suffix.lower() == ".gz":
         content = _unpack(path)
     else:
@@ -59,7 +59,7 @@ def _read_text(path: Path) -> _Text:
             if size:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         content = pa.py_buffer(mapped)
-    content, encoding = _utf8(content, path)
+    content, encoding = _decode(content, path)
     name = path.name.lower().removesuffix(".gz")
     separator = "\t"
     decimal = "."
@@ -81,8 +81,8 @@ def _unpack(path: Path) -> pa.Buffer:
     return pa.py_buffer(b"".join(blocks))
 
 
-def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
-    """Return the content as UTF-8, and its former encoding; empty where it was UTF-8 already."""
+def _decode(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
+    """Return the content as UTF-8, and its former encoding ("" if it was UTF-8)."""
     head = bytes(memoryview(content)[:2])
     if head in {b"\xff\xfe", b"\xfe\xff"}:
         return pa.py_buffer(bytes(content).decode("utf-16").encode()), "UTF-16"
@@ -112,12 +112,12 @@ def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
 
 
 def _find_separator(content: pa.Buffer) -> tuple[str, str]:
-    """Return the separator by which the first lines agree, else a comma; and the decimal mark."""
+    """Return separator and decimal mark: those by which the first lines have equal columns."""
     head = bytes(memoryview(content)[:_SAMPLE]).decode("utf-8-sig", errors="ignore")
     if content.size > _SAMPLE:
         head = head.rpartition("\n")[0]
     for separator in (",", ";", "\t", "|"):
-        rows = _rows(head, separator)
+        rows = _split_rows(head, separator)
         if len(rows) > 1 and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
             decimals = [_DECIMAL.fullmatch(cell.strip()) for row in rows for cell in row]
             if separator != "," and {match[1] for match in decimals if match} == {","}:
@@ -126,8 +126,8 @@ def _find_separator(content: pa.Buffer) -> tuple[str, str]:
     return ",", "."
 
 
-def _rows(text: str, separator: str) -> list[list[str]]:
-    """Return the first rows of a text by a separator; [] if it cannot be read so."""
+def _split_rows(text: str, separator: str) -> list[list[str]]:
+    """Return the cells of a text's first rows; [] if `separator` cannot split it."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     rows = []
     try:
@@ -142,7 +142,7 @@ def _rows(text: str, separator: str) -> list[list[str]]:
 
 
 def _read(path: Path, ids: str | None) -> pa.Table:
-    """Return the table in a file, columns typed by what they hold; tabs separate those of .tsv."""
+    """Return the table in a text file, its columns typed by their values."""
     # Columns of digits with leading zeros stay strings, ids unless all are plain whole numbers.
     text = _read_text(path)
     table = _parse_typed(text, ids)
@@ -159,15 +159,15 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     return table.replace_schema_metadata({NOTE: note, DECIMAL: text.decimal.strip(".")})
 
 
-def _header(path: Path) -> list[str]:
-    """Return the column names as the first lines have them; none where they are not plain."""
+def _read_header(path: Path) -> list[str]:
+    """Return the first line's cells, the column names."""
     text = _read_text(path)
     head = bytes(memoryview(text.content)[:_SAMPLE]).decode("utf-8-sig", errors="ignore")
-    return next(iter(_rows(head, text.separator)), [])
+    return next(iter(_split_rows(head, text.separator)), [])
 
 
 def _parse_typed(text: _Text, ids: str | None) -> pa.Table:
-    """Parse a text with Arrow's types; ids, and columns whose digits must stay text, as strings."""
+    """Return the table as Arrow types it, with ids and codes such as 007 as strings."""
     as_strings = {}
     if ids is not None:
         as_strings = {ids: pa.string()}  # as the number 123 "00123" would match no id elsewhere
@@ -189,7 +189,7 @@ def _parse_typed(text: _Text, ids: str | None) -> pa.Table:
 
 
 def _check_header(path: Path, table: pa.Table) -> None:
-    """Refuse a file whose first line is a sample, or whose column names are repeated as a row."""
+    """Raise if the first line holds values instead of names, or the names recur as a row."""
     columns = [(n, c) for n, c in zip(table.column_names, table.itercolumns(), strict=True) if n]
     is_header = np.zeros(len(table), bool)
     if len(columns) > 1 and all(pa.types.is_string(column.type) for _, column in columns):
@@ -212,7 +212,7 @@ def _check_header(path: Path, table: pa.Table) -> None:
 
 
 def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
-    """Return the table, NA a value where it is a code among codes, and a note for the user.
+    """Return the table with "NA" as a value in columns of codes, and a note on other words.
 
     The note names other words that were read as missing in many rows.
     """
@@ -238,7 +238,7 @@ def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
 
 
 def _must_stay_text(words: pa.ChunkedArray) -> bool:
-    """Return whether a column of digits holds codes (007) or perhaps thousands (1.234)."""
+    """Return whether a column of digits holds codes (007) or ambiguous thousands (1.234)."""
     has_code = pc.any(pc.match_substring_regex(words, CODE)).as_py()
     has_point = pc.any(pc.match_substring(words, ".")).as_py()
     are_grouped = pc.all(pc.match_substring_regex(words, GROUPED)).as_py()
@@ -246,7 +246,7 @@ def _must_stay_text(words: pa.ChunkedArray) -> bool:
 
 
 def _may_be_thousands(values: pa.ChunkedArray) -> bool:
-    """Return whether numbers, read with a decimal point, all have three decimals below 1,000."""
+    """Return whether all numbers have three decimals, so that 1.234 could be 1234."""
     present = values.drop_null().to_numpy()
     if present.dtype.kind != "f" or not (np.abs(present) < 1000).all():
         return False
@@ -254,7 +254,7 @@ def _may_be_thousands(values: pa.ChunkedArray) -> bool:
 
 
 def _parse(text: _Text, types: dict[str, pa.DataType], names: Sequence[str] = ()) -> pa.Table:
-    """Return the columns of a text; if `names` are given, only these, NA and the like as values."""
+    """Parse a text's columns with these types; of `names` only those, "NA" kept as a value."""
     parsing = arrow_csv.ParseOptions(delimiter=text.separator, newlines_in_values=True)
     conversion = arrow_csv.ConvertOptions(
         strings_can_be_null=True,
@@ -273,7 +273,7 @@ def _parse(text: _Text, types: dict[str, pa.DataType], names: Sequence[str] = ()
 
 
 def _header_is_data(table: pa.Table) -> bool:
-    """Return whether the first row reads as a sample, so that names are missing."""
+    """Return whether the column names look like values, so that the file has no header."""
     # It does if all names are numbers, but not 0, 1, ..., which pandas writes; or if the last name
     # occurs in its column, and every other name could be a value of its column.
     names = table.column_names
@@ -289,7 +289,7 @@ def _header_is_data(table: pa.Table) -> bool:
 
 
 def _can_only_name(name: str, column: pa.ChunkedArray) -> bool:
-    """Return whether a name can be no value of its column: a word above numbers or other words."""
+    """Return whether a name cannot be a value of its column, as a word above numbers."""
     if not any(letter.isalpha() for letter in name) or re.match(MARK, name):
         return False
     if not pa.types.is_string(column.type):
@@ -305,7 +305,7 @@ def _can_only_name(name: str, column: pa.ChunkedArray) -> bool:
 
 
 def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
-    """Refuse a quote that is opened and never closed: it swallows rows."""
+    """Raise if a quote is opened and never closed, which would swallow rows."""
     # Quotes come in pairs, also those inside a quoted value, which are doubled. An odd one that is
     # no more than a mark (5" pipe) does no harm while every value stands in one line.
     view = memoryview(text.content)
@@ -324,8 +324,8 @@ def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
             )
 
 
-def _give_back(path: Path, target: Path, change: Change) -> None:
-    """Write the text with rows left out and labels replaced, else to the byte."""
+def _write(path: Path, target: Path, change: Change) -> None:
+    """Write the text with rows removed and labels replaced, all other bytes unchanged."""
     is_zipped = path.suffix.lower() == ".gz"
     raw = path.read_bytes()
     if is_zipped:
@@ -377,9 +377,9 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
 
 
 FORMAT = TableFormat(
-    names=_header,
+    names=_read_header,
     name="CSV and TSV",
     suffixes=(".csv", ".tsv", ".csv.gz", ".tsv.gz"),
     read=_read,
-    give_back=_give_back,
+    give_back=_write,
 )

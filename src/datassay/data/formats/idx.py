@@ -49,8 +49,8 @@ def read_idx_folder(folder: Path) -> Source:
     return Source(folder.name, train, val, task="classification", kind="image")
 
 
-def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
-    """Return the files of images and of labels whose names match; None without any."""
+def _find_pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
+    """Return (images, labels), the files that match the pattern; None if there are none."""
     pair = []
     for content in ("images", "labels"):
         name = re.compile(rf"(?i)({pattern}).*{content}")
@@ -74,7 +74,7 @@ def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
 
 def _read_part(files: list[Path], pattern: str) -> SourcePart | None:
     """Return the samples in the files whose names match; None where there are none."""
-    pair = _pair(files, pattern)
+    pair = _find_pair(files, pattern)
     if pair is None:
         return None
     images, labels = pair
@@ -136,9 +136,9 @@ def read_idx(path: Path) -> np.ndarray:
     return values.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _give_back(folder: Path, task: Task | None, may_link: bool) -> Original:
-    """Return the training part as it is stored; the test part is handed on."""
-    pair = _pair(_idx_files(folder), "train")
+def _open_original(folder: Path, task: Task | None, may_link: bool) -> Original:
+    """Return the training part to be written with other labels; the test part is copied."""
+    pair = _find_pair(_idx_files(folder), "train")
     if pair is None:
         raise DataError(f"{folder} must hold images and labels of train; it holds neither.")
     images, labels = pair
@@ -176,5 +176,5 @@ FORMAT = Format(
     holds="IDX files (train-images-idx3-ubyte.gz ...)",
     is_folder=lambda folder: bool(_idx_files(folder)),
     read=read_idx_folder,
-    give_back=_give_back,
+    give_back=_open_original,
 )

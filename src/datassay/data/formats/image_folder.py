@@ -13,8 +13,8 @@ from datassay.data.pictures import (
     SUFFIXES,
     ImageSize,
     Pictures,
-    choose_ground,
-    ground_warning,
+    background_warning,
+    choose_background,
     image_size,
 )
 from datassay.data.samples import Column
@@ -31,13 +31,13 @@ _MARK = b'<meta name="generator" content="datassay'
 
 
 def _read(folder: Path) -> Source:
-    """Return images as files, names of their folders as y, paths within `folder` as ids."""
+    """Return the images of a folder as samples: class = folder's name, id = path in `folder`."""
     # With a folder `train` inside, that is the training part, and the first of `val`, `valid`, ...
     # that is there is the validation part. Files that are no images, those that cannot be read,
     # and folders with a page of ours are left out; the source's columns and warnings say so.
     other_names: list[str] = []
     broken: list[tuple[str, DataError]] = []
-    parts = _parts(folder)
+    parts = _find_parts(folder)
     images = [_read_part(path, folder, other_names, broken) for path in parts[:2] or [folder]]
     if parts:
         other_names += _names_beside(folder, parts)
@@ -47,17 +47,17 @@ def _read(folder: Path) -> Source:
         text = f"{len(other_names):,} files or folders that are no images: {_abridge(other_names)}"
         columns += [Column("beside the images", "left out", note=text)]
     sizes = [size for read in images for size in read.sizes]
-    ground = choose_ground(sizes)
-    train, *held_out = [read.samples(folder, ground) for read in images]
+    background = choose_background(sizes)
+    train, *held_out = [read.samples(folder, background) for read in images]
     return Source(
         folder.name, train, take_first(held_out), "classification", kind="image",
         columns=tuple(columns),
-        warnings=_describe_broken(broken, len(sizes)) + ground_warning(sizes, ground),
+        warnings=_describe_broken(broken, len(sizes)) + background_warning(sizes, background),
     )  # fmt: skip
 
 
 def _describe_broken(broken: list[tuple[str, DataError]], n_read: int) -> tuple[str, ...]:
-    """Return a warning of images that cannot be read; none where all can."""
+    """Return a warning of the images that cannot be read; () if all can."""
     n = len(broken)
     if not n:
         return ()
@@ -78,19 +78,19 @@ def _abridge(names: list[str]) -> str:
     return ", ".join(map(ascii, names[:SHOWN])) + text_if(len(names) > SHOWN, ", ...")
 
 
-def _parts(folder: Path) -> list[Path]:
-    """Return the folders of parts, for training first, then to hold out; none where classes are."""
+def _find_parts(folder: Path) -> list[Path]:
+    """Return the folders "train", "val", … if they hold class folders, training first; or []."""
     # A class may be called "train": its folder holds images and no folders of classes.
     folder_names = [e.name for e in scan(folder) if os.path.isdir(e)]
     candidates = [folder / name for name in parts_among(folder_names)]
-    parts = [path for path in candidates if _class_folders(path)]
+    parts = [path for path in candidates if _list_class_folders(path)]
     if parts[:1] != candidates[:1]:
         return []
     return parts
 
 
-def _class_folders(folder: Path) -> list[Path]:
-    """Return the folders that name classes, without hidden ones, __MACOSX and our results."""
+def _list_class_folders(folder: Path) -> list[Path]:
+    """Return the folders inside, one per class, without hidden ones and our own results."""
     inside = [folder / e.name for e in scan(folder) if os.path.isdir(e) and not _is_hidden(e.name)]
     classes = []
     for path in inside:
@@ -114,11 +114,11 @@ class _Part:
     sizes: list[ImageSize]
     labels: list[str]
 
-    def samples(self, root: Path, ground: str) -> SourcePart:
-        """Return the images as samples, on a ground where they are transparent."""
+    def samples(self, root: Path, background: str) -> SourcePart:
+        """Return the images as samples; transparent parts show this background."""
         x = np.zeros((len(self.files), 0), dtype=np.float32)  # pixels, or what an encoder makes
         ids = [path.relative_to(root).as_posix() for path in self.files]
-        images = Pictures(tuple(self.files), tuple(self.sizes), ground)
+        images = Pictures(tuple(self.files), tuple(self.sizes), background)
         return SourcePart(x, np.array(self.labels, object), np.array(ids, object), images=images)
 
 
@@ -127,9 +127,9 @@ def _read_part(
 ) -> _Part:
     """Return the images of one part that can be read; add other files to the two lists."""
     result = _Part([], [], [])
-    folders = _class_folders(folder)
+    folders = _list_class_folders(folder)
     for class_folder in folders:
-        images, names_of_others = _images(class_folder, root)
+        images, names_of_others = _list_images(class_folder, root)
         other_names += names_of_others
         if not images:
             raise DataError(
@@ -162,8 +162,8 @@ def _read_part(
     return result
 
 
-def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
-    """Return the images in a folder and its folders, sorted, and the names of other files."""
+def _list_images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
+    """Return the images in a folder and its subfolders, sorted, and names of other files."""
     failed: list[OSError] = []
     images = []
     other_names = []
@@ -189,8 +189,8 @@ def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
     return sorted(images), sorted(other_names)
 
 
-def _give_back(folder: Path, task: str | None, may_link: bool) -> Original:
-    """Return the images of both parts, to be given back in the folders of their new classes."""
+def _open_original(folder: Path, task: str | None, may_link: bool) -> Original:
+    """Return the images, to be written into the folders of their new classes."""
     source = _read(folder)
     parts = drop_none(source.train, source.val)
     val_y = None
@@ -199,10 +199,10 @@ def _give_back(folder: Path, task: str | None, may_link: bool) -> Original:
     y_train, y_val, classes = encode_targets(source.train.y, val_y, (), "classification")
     y = np.concatenate(drop_none(y_train, y_val))
     ids = np.concatenate([np.asarray(samples.ids) for samples in parts])
-    depth = 1 if _parts(folder) else 0  # folders above those of the classes
+    depth = 1 if _find_parts(folder) else 0  # folders above those of the classes
 
     def write(target: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        destinations = _new_paths(ids.tolist(), keep, [classes[c] for c in labels], depth)
+        destinations = _map_paths(ids.tolist(), keep, [classes[c] for c in labels], depth)
         for file in files_in(folder):
             destination = destinations.get(file, file)
             if destination is not None:
@@ -212,10 +212,10 @@ def _give_back(folder: Path, task: str | None, may_link: bool) -> Original:
     return Original(ids, y, classes, is_numbered=False, file="", write=write)
 
 
-def _new_paths(
+def _map_paths(
     ids: list[str], keep: np.ndarray, labels: list[str], depth: int
 ) -> dict[str, str | None]:
-    """Map each image's path to that in its class's folder; to None where it is removed."""
+    """Return each image's path → its path in the new class's folder; None if removed."""
     # ids: paths within the folder; labels: names of the new class folders; depth: number of folders
     # above those. Where a name is taken, the stem gets -2, -3, ...
     destinations: dict[str, str | None] = {}
@@ -243,8 +243,8 @@ def _new_paths(
 FORMAT = Format(
     name="image folders",
     holds="one folder of images per class",
-    is_folder=lambda folder: bool(_class_folders(folder)),
+    is_folder=lambda folder: bool(_list_class_folders(folder)),
     asked_last=True,  # any folder of folders is one
     read=_read,
-    give_back=_give_back,
+    give_back=_open_original,
 )

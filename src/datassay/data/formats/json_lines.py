@@ -20,7 +20,7 @@ _DECODER = json.JSONDecoder()
 
 
 def _read(path: Path, ids: str | None) -> pa.Table:
-    """Return the table in a file; a key is a column, and what a line does not have is missing."""
+    """Return the table in a file of JSON lines: a column per key, null where it is absent."""
     size = path.stat().st_size
     check_fits(2.0 * size, f"the text in {path}")
 
@@ -47,8 +47,8 @@ def _objects(path: Path) -> list[Any]:
         return []
 
 
-def _give_back(path: Path, target: Path, change: Change) -> None:
-    """Write the lines with rows left out and labels replaced, else to the byte."""
+def _write(path: Path, target: Path, change: Change) -> None:
+    """Write the lines with rows removed and labels replaced, all other bytes unchanged."""
     lines = path.read_bytes().splitlines(keepends=True)
     ends = list(itertools.accumulate(map(len, lines)))
     rows = [(end - len(line), end) for line, end in zip(lines, ends, strict=True) if line.strip()]
@@ -63,7 +63,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         """Return where a row's value of the changed column starts and ends, in bytes."""
         start, end = rows[row]
         line = text[start:end].decode()
-        value_start, value_end = _span(line, change.column)
+        value_start, value_end = _find_value(line, change.column)
         cell_start = start + len(line[:value_start].encode())
         return cell_start, cell_start + len(line[value_start:value_end].encode())
 
@@ -75,8 +75,8 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     target.write_bytes(rewrite_text(text, rows, cell, number, change))
 
 
-def _span(line: str, key: str) -> tuple[int, int]:
-    """Return where the value of a key of a line's object starts and ends, in characters."""
+def _find_value(line: str, key: str) -> tuple[int, int]:
+    """Return start and end of a key's value in a line, in characters."""
     position = line.index("{") + 1
 
     def skip(index: int, characters: str) -> int:
@@ -93,5 +93,5 @@ def _span(line: str, key: str) -> tuple[int, int]:
 
 
 FORMAT = TableFormat(
-    name="JSON lines", suffixes=(".jsonl", ".ndjson"), read=_read, give_back=_give_back
+    name="JSON lines", suffixes=(".jsonl", ".ndjson"), read=_read, give_back=_write
 )

@@ -25,7 +25,7 @@ _KEYS = ("x", "y", "x_val", "y_val", "ids", "class_names", "source", "source_val
 
 
 def _read(path: Path) -> Source:
-    """Return the source in an .npz file; refuse pickled arrays, and read none but ours."""
+    """Return the samples in an .npz file; raise for pickled arrays."""
     arrays = _read_arrays(path)
     needed = {"x", "y"}
     if {"x_val", "y_val"} & arrays.keys():
@@ -49,7 +49,7 @@ def _read(path: Path) -> Source:
 
 
 def inputs_of(path: Path) -> SourcePart:
-    """Return x and ids of new samples, whose targets need not be known, with targets of 0."""
+    """Return x and ids of new samples from an .npz file; their unknown targets are 0."""
     arrays = _read_arrays(path)
     if "x" not in arrays or "x_val" in arrays:
         raise DataError(
@@ -60,7 +60,7 @@ def inputs_of(path: Path) -> SourcePart:
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an archive that have one of our names, by name."""
+    """Return name → array for the names that we know, of an .npz archive."""
     with reading(path), path.open("rb") as file:  # np.load leaves a path open when it fails
         if file.read(4) not in _ZIP_STARTS:
             raise DataError(
@@ -71,7 +71,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         with zipfile.ZipFile(file) as archive:
             members = set(archive.namelist())
             keys = [key for key in _KEYS if f"{key}.npy" in members]
-            sizes = {key: _stated_size(archive, key, path) for key in keys}
+            sizes = {key: _read_size(archive, key, path) for key in keys}
             check_fits(sum(sizes.values()), f"the arrays in {path}")
             return {
                 key: to_numpy(npy.read_array(archive.open(f"{key}.npy"), allow_pickle=False), key)
@@ -79,10 +79,10 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
             }
 
 
-def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
-    """Return the bytes of an array by its header; refuse one that the archive contradicts."""
+def _read_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
+    """Return an array's size in bytes by its header; raise if the archive has another."""
     with archive.open(f"{key}.npy") as member:
-        shape, _is_fortran, dtype = _header(member)
+        shape, _is_fortran, dtype = _read_header(member)
         start = member.tell()
     if dtype.hasobject:
         raise DataError(
@@ -99,8 +99,8 @@ def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
     return size
 
 
-def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Return a .npy file's shape, whether it is in Fortran's order, and its type."""
+def _read_header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return shape, whether in Fortran order, and dtype from a .npy header."""
     version = npy.read_magic(member)
     if version == (1, 0):
         read = npy.read_array_header_1_0
@@ -109,8 +109,8 @@ def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     return read(member)
 
 
-def _give_back(path: Path, task: Task | None, may_link: bool) -> Original:
-    """Return x and y as they are stored; x_val and y_val are given back unchanged."""
+def _open_original(path: Path, task: Task | None, may_link: bool) -> Original:
+    """Return the stored x and y, to be written with other labels; x_val, y_val stay."""
     # Other arrays of the archive lose the same rows if they have as many as x; else they stay.
     source = _read(path)
     val_y = None
@@ -126,13 +126,13 @@ def _give_back(path: Path, task: Task | None, may_link: bool) -> Original:
             name = member.removesuffix(".npy")
             if name != member and name not in _KEYS:
                 with archive.open(member) as file:
-                    shape, *_ = _header(file)
+                    shape, *_ = _read_header(file)
                 if shape[:1] == (len(y),):
                     extras.add(name)
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
         stays = keep.reshape(-1, *[1] * (labels.ndim - 1))
-        changed = _as_stored(source, y, np.where(stays, labels, y), names)
+        changed = _to_stored(source, y, np.where(stays, labels, y), names)
         with reading(path), zipfile.ZipFile(path) as archive, zipfile.ZipFile(
             folder / path.name, "w"
         ) as target:  # fmt: skip
@@ -147,15 +147,15 @@ def _give_back(path: Path, task: Task | None, may_link: bool) -> Original:
     notes = ()
     if extras:
         notes = (f"arrays with a row per sample: {', '.join(sorted(extras))}",)
-    rows = _rows_of(source.train.x)
+    rows = _tabulate_bytes(source.train.x)
     return Original(
         ids, y, names, is_numbered, path.name, write, notes,
         other_columns=lambda keep: rows.filter(pa.array(keep)),
     )  # fmt: skip
 
 
-def _rows_of(x: Shaped[np.ndarray, " n *shape"]) -> pa.Table:
-    """Return a table with the bytes of each sample's inputs, without copying them."""
+def _tabulate_bytes(x: Shaped[np.ndarray, " n *shape"]) -> pa.Table:
+    """Return a table with one column: the bytes of each sample's inputs, not copied."""
     content = np.ascontiguousarray(x)
     size = content.nbytes // max(1, len(content))
     values = [pa.py_buffer(content.reshape(-1).view(np.uint8))]
@@ -164,13 +164,13 @@ def _rows_of(x: Shaped[np.ndarray, " n *shape"]) -> pa.Table:
 
 
 def original_builtin(name: str) -> Original:
-    """Return a built-in set, which is given back as an .npz file with ids."""
+    """Return a built-in set, to be written as an .npz file with other labels."""
     source = BUILTINS[name]()
     y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
     ids = np.arange(len(y))
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        parts = {"x": source.train.x, "y": _as_stored(source, y, labels, names), "ids": ids}
+        parts = {"x": source.train.x, "y": _to_stored(source, y, labels, names), "ids": ids}
         if source.train.source is not None:
             parts |= {"source": source.train.source.astype(str)}
         arrays: dict[str, Any] = {key: values[keep] for key, values in parts.items()}
@@ -182,13 +182,13 @@ def original_builtin(name: str) -> Original:
     return Original(ids, y, names, is_numbered=False, file=f"{name}.npz", write=write)
 
 
-def _as_stored(
+def _to_stored(
     source: Source,
     y: Shaped[np.ndarray, " n *k"],
     labels: Shaped[np.ndarray, " n *k"],
     names: tuple[str, ...],
 ) -> np.ndarray:
-    """Return new labels as the source stores them: names or indices of classes, or numbers."""
+    """Return the new labels as the source has them: class names, indices or numbers."""
     # y, labels: before and after, class indices or targets; a new name may need wider strings.
     stored = source.train.y
     is_changed = (labels != y).reshape(len(y), -1).any(axis=1)
@@ -221,7 +221,7 @@ def _as_stored(
 def _drop_rows(
     content: bytes, name: str, keep: Bool[np.ndarray, " n"], changed: np.ndarray | None
 ) -> bytes:
-    """Return the rows of a stored array that stay, as bytes of the same format."""
+    """Return the bytes of an array's .npy file without the removed rows."""
     if changed is None and keep.all():
         return content
     try:
@@ -241,4 +241,4 @@ def _drop_rows(
     return out.getvalue()
 
 
-FORMAT = Format(name="npz", suffixes=(".npz",), read=_read, give_back=_give_back)
+FORMAT = Format(name="npz", suffixes=(".npz",), read=_read, give_back=_open_original)

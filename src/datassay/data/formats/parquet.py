@@ -14,7 +14,7 @@ from datassay.data.tables.columns import decode_column
 
 
 def _read(path: Path, ids: str | None) -> pa.Table:
-    """Return the table in a file, row labels of pandas with it."""
+    """Return the table in a Parquet file, with pandas' row labels as columns."""
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:  # by a name of any bytes
         fields = file.schema_arrow
         metadata = file.metadata
@@ -36,8 +36,8 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     return table
 
 
-def _give_back(path: Path, target: Path, change: Change) -> None:
-    """Write the changed table, compressed and in groups of rows as the file is."""
+def _write(path: Path, target: Path, change: Change) -> None:
+    """Write the table with other labels and rows removed, compressed as before."""
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:
         options: dict[str, Any] = {}
         if file.metadata.num_row_groups and file.metadata.num_columns:
@@ -50,4 +50,4 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
             pq.write_table(apply_change(file.read(), change), written, **options)
 
 
-FORMAT = TableFormat(name="Parquet", suffixes=(".parquet",), read=_read, give_back=_give_back)
+FORMAT = TableFormat(name="Parquet", suffixes=(".parquet",), read=_read, give_back=_write)

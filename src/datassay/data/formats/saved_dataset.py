@@ -23,8 +23,8 @@ SPLITS = "dataset_dict.json"
 
 
 def _read(folder: Path, ids: str | None) -> pa.Table:
-    """Return the table in a folder, classes by their names; a label of −1 is missing."""
-    table = pa.concat_tables([table for _, table in _data_files(folder)])
+    """Return the table of a saved Hugging Face data set, with class names instead of codes."""
+    table = pa.concat_tables([table for _, table in _read_data_files(folder)])
     features: dict[str, Any] = {}
     if (folder / INFO).is_file():
         with reading(folder / INFO):
@@ -40,8 +40,8 @@ def _read(folder: Path, ids: str | None) -> pa.Table:
     return table
 
 
-def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
-    """Return the files of a data set, in order, with the rows that each holds."""
+def _read_data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
+    """Return (file, its table) for each Arrow file of a saved data set, in order."""
     if (folder / SPLITS).is_file():
         with reading(folder / SPLITS):
             splits = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
@@ -61,10 +61,10 @@ def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
     return results
 
 
-def _give_back(source: Path, target: Path, change: Change) -> None:
-    """Write the changed rows to the same files, of the same schema and features."""
+def _write(source: Path, target: Path, change: Change) -> None:
+    """Write the rows kept, with other labels, to files of the same names and schema."""
     keep = change.keep
-    files = _data_files(source)
+    files = _read_data_files(source)
     start = 0
     digest = hashlib.sha256()
     table = pa.concat_tables([rows_of_file for _, rows_of_file in files])
@@ -92,5 +92,5 @@ FORMAT = TableFormat(
     holds="what save_to_disk of datasets wrote",
     is_folder=lambda folder: any((folder / name).is_file() for name in (STATE, SPLITS)),
     read=_read,
-    give_back=_give_back,
+    give_back=_write,
 )

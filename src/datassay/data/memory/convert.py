@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from datassay.data.assemble import one_set
 from datassay.data.memory.frames import check_index, frame_table, plain_column, row_ids
-from datassay.data.pictures import GROUNDS, choose_ground, ground_warning, pixels, shown_size
+from datassay.data.pictures import SHADES, background_warning, choose_background, pixels, shown_size
 from datassay.data.samples import Column, SampleSet
 from datassay.data.source import Source, SourcePart, to_numpy
 from datassay.data.tables.read import Choices
@@ -20,7 +20,7 @@ from datassay.optional import take_first
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
-    """Return the source of (x, y), (x, y, x_val, y_val) or Datasets; None for anything else."""
+    """Return the source of (x, y), (x, y, x_val, y_val) or Datasets; None for other values."""
     parts = []
     if isinstance(data, tuple | list):
         parts = list(data)
@@ -41,7 +41,7 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
 def frame_with_targets(
     x: Any, y: Any, ids: Any = None, source: Any = None
 ) -> tuple[pa.Table, str, Choices] | Source | None:
-    """Return a frame with targets, ids and sources as columns, its name, and their roles."""
+    """Return (table, name, choices) with y, ids and sources as columns; None if x is no frame."""
     # With several targets per sample, a source of arrays; None where x is no frame.
     table = frame_table(x)
     if table is None:
@@ -91,7 +91,7 @@ def _append_columns(table: pa.Table, **columns: Any) -> tuple[pa.Table, dict[str
 def as_samples(
     value: Any, name: str, reference: SampleSet | None = None, coding: Coding | None = None
 ) -> SampleSet | None:
-    """Return a value as one set, a SampleSet unchanged; None where it is no data in memory."""
+    """Return a value as a SampleSet; None if it is no data in memory."""
     # reference: training samples, whose task, classes and columns count. coding: without it, how y
     # follows a network's outputs.
     if isinstance(value, SampleSet):
@@ -109,12 +109,12 @@ def as_samples(
         )
     if (table := frame_table(value)) is not None:
         check_index(table)
-        target_name = _target_of(reference)
+        target_name = _find_target(reference)
         target = None
         if target_name in table.column_names:
             target = target_name
         choices = Choices(
-            target=target, keep=_used_columns(table, reference), earlier=_columns_of(reference)
+            target=target, keep=_select_used(table, reference), earlier=_map_columns(reference)
         )
         return one_set(table_source(table, name, choices), reference, coding)
     source = read_in_memory(value)
@@ -128,15 +128,15 @@ def as_samples(
 
 
 def read_unlabelled(value: Any, name: str, reference: SampleSet | None) -> SampleSet | None:
-    """Return inputs alone as a set with targets of 0; None for a value with targets, or no data."""
+    """Return inputs without targets as a set with y = 0; None if they have targets."""
     # value: an array or a tensor, [m, ...], or a frame without the training's target column.
     if (table := frame_table(value)) is not None:
-        target = _target_of(reference)
+        target = _find_target(reference)
         if target is None or target in table.column_names:
             return None
         table = table.append_column(target, pa.array(np.zeros(len(table))))
         choices = Choices(
-            target=target, keep=_used_columns(table, reference), earlier=_columns_of(reference)
+            target=target, keep=_select_used(table, reference), earlier=_map_columns(reference)
         )
         source = table_source(table, name, choices)
     elif hasattr(value, "dtype") and hasattr(value, "shape") and not hasattr(value, "dtypes"):
@@ -151,23 +151,23 @@ def read_unlabelled(value: Any, name: str, reference: SampleSet | None) -> Sampl
     return one_set(source, reference)
 
 
-def _target_of(reference: SampleSet | None) -> str | None:
-    """Return the name of the training's target column, where it was a table."""
+def _find_target(reference: SampleSet | None) -> str | None:
+    """Return the name of the training table's target column; None if it was no table."""
     columns = ()
     if reference is not None:
         columns = reference.columns
     return next((column.name for column in columns if column.read_as == "target"), None)
 
 
-def _columns_of(reference: SampleSet | None) -> dict[str, Column]:
-    """Return how each of the training's columns was read, by its name."""
+def _map_columns(reference: SampleSet | None) -> dict[str, Column]:
+    """Return column name → how the training's column was read."""
     if reference is None:
         return {}
     return {column.name: column for column in reference.columns}
 
 
-def _used_columns(table: pa.Table, reference: SampleSet | None) -> tuple[str, ...]:
-    """Return the table's columns that the training used; of new rows they are all kept."""
+def _select_used(table: pa.Table, reference: SampleSet | None) -> tuple[str, ...]:
+    """Return names of the table's columns that are features of the training."""
     if reference is None or reference.preparation is None:
         return ()
     names = [column.name for column in reference.preparation.columns]
@@ -205,33 +205,33 @@ def is_dataset(value: object) -> bool:
 
 def read_datasets(train: Any, val: Any = None, ids: object = None, source: object = None) -> Source:
     """Return the source of one Dataset, or of two; read every item once, in order."""
-    pairs = [_pairs(dataset) for dataset in (train, val) if dataset is not None]
+    pairs = [_read_pairs(dataset) for dataset in (train, val) if dataset is not None]
     sizes = [shown_size(x.copy()) for items in pairs for x, _ in items if is_picture(x)]
-    ground = choose_ground(sizes)
-    train_part, *val_parts = [_stack_pairs(items, ground) for items in pairs]
+    background = choose_background(sizes)
+    train_part, *val_parts = [_stack_pairs(items, background) for items in pairs]
     train_part = add_arrays(train_part, ids=ids, source=source)
-    warnings = ground_warning(sizes, ground)
+    warnings = background_warning(sizes, background)
     return Source("data", train_part, take_first(val_parts), warnings=warnings)
 
 
-def _pairs(dataset: Any) -> list[tuple[Any, np.ndarray]]:
-    """Return x and y of all items of a Dataset, in order."""
-    n = _ask(lambda: len(dataset), "its length")
-    pairs = [_as_pair(_ask(lambda i=i: dataset[i], f"item {i}"), i) for i in range(n)]
+def _read_pairs(dataset: Any) -> list[tuple[Any, np.ndarray]]:
+    """Return [(x, y)] of all items of a Dataset, in order."""
+    n = _call_user_code(lambda: len(dataset), "its length")
+    pairs = [_check_pair(_call_user_code(lambda i=i: dataset[i], f"item {i}"), i) for i in range(n)]
     if not pairs:
         raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
     return pairs
 
 
-def _stack_pairs(pairs: list[tuple[Any, np.ndarray]], ground: str) -> SourcePart:
-    """Return pairs as one part; ground: of transparent images, empty where there are none."""
-    shade = GROUNDS[ground or "white"]
+def _stack_pairs(pairs: list[tuple[Any, np.ndarray]], background: str) -> SourcePart:
+    """Return (x, y) pairs as one part, [n, ...]; `background` shows in transparent images."""
+    shade = SHADES[background or "white"]
     x = [pixels(x, shade) if is_picture(x) else x for x, _ in pairs]
     return SourcePart(_stack(x, "x"), _stack([y for _, y in pairs], "y"))
 
 
-def _ask(read: Callable[[], Any], subject: str) -> Any:
-    """Call what a user's Dataset defines; raise DataError if that fails."""
+def _call_user_code(read: Callable[[], Any], subject: str) -> Any:
+    """Return what a user's Dataset gives; raise DataError if its code fails."""
     try:
         return read()
     except DatassayError:
@@ -251,8 +251,8 @@ def is_picture(value: Any) -> bool:
     return hasattr(value, "getbands")
 
 
-def _as_pair(item: Any, i: int) -> tuple[Any, np.ndarray]:
-    """Return x and y of item i, x an image of Pillow or an array."""
+def _check_pair(item: Any, i: int) -> tuple[Any, np.ndarray]:
+    """Return item i of a Dataset as (x, y); x is a Pillow image or an array."""
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise DataError(
             f"a Dataset must yield pairs (x, y); item {i} is a {type(item).__name__}"

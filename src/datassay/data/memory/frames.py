@@ -20,7 +20,7 @@ INDEX = "index"  # how a column of nameless row labels is called
 
 
 def frame_table(data: Any) -> pa.Table | None:
-    """Return a data frame of any library as an Arrow table; None where it is no frame."""
+    """Return a data frame of any library as an Arrow table; None for other values."""
     # The index of pandas becomes a column, marked as `row_labels` finds it, unless it only counts
     # the rows from 0. Labels of a Dataset of Hugging Face's datasets are codes; they get their
     # names.
@@ -40,7 +40,7 @@ def frame_table(data: Any) -> pa.Table | None:
         return without_views(data)
     if not hasattr(data, "columns"):
         return None
-    table = _read(data)
+    table = _convert_frame(data)
     if table is None:
         return None
     table = without_views(table)
@@ -52,8 +52,8 @@ def frame_table(data: Any) -> pa.Table | None:
     return table
 
 
-def _read(data: Any) -> pa.Table | None:
-    """Return a frame as a table, a column at a time if need be; None where it is no frame."""
+def _convert_frame(data: Any) -> pa.Table | None:
+    """Return a frame as an Arrow table, column by column if need be; None if it is none."""
     is_pandas = any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__)
     if is_pandas:
         data = _write_as_words(data)
@@ -68,7 +68,7 @@ def _read(data: Any) -> pa.Table | None:
     except (pa.ArrowException, ValueError, TypeError, OverflowError, RuntimeError) as error:
         if not hasattr(data, "__getitem__"):
             raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
-    columns = [_column(data[name], str(name)) for name in data.columns]
+    columns = [_convert_column(data[name], str(name)) for name in data.columns]
     try:
         return pa.table(columns, names=[str(name) for name in data.columns])
     except ValueError as error:
@@ -76,7 +76,7 @@ def _read(data: Any) -> pa.Table | None:
 
 
 def _write_as_words(data: Any) -> Any:
-    """Return a frame of pandas with its periods and intervals, which no file holds, as words."""
+    """Return a pandas frame with periods and intervals as strings, which files can hold."""
     for j, dtype in enumerate(data.dtypes):
         value_dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
         if str(value_dtype).startswith(("period", "interval")):
@@ -90,8 +90,8 @@ def _write_as_words(data: Any) -> Any:
     return data
 
 
-def _column(values: Any, name: str) -> Any:
-    """Return one column as Arrow has it; of mixed Python objects each value as its text."""
+def _convert_column(values: Any, name: str) -> Any:
+    """Return a column as an Arrow array; values of mixed types as their text."""
     with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
         if hasattr(values, "__arrow_c_stream__"):
             return pa.chunked_array(values)
@@ -100,7 +100,7 @@ def _column(values: Any, name: str) -> Any:
 
 
 def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArray:
-    """Return the names of coded labels; the code −1, no label, becomes null."""
+    """Return the class names of integer labels; null for −1, which means no label."""
     codes = codes.cast(pa.int64())
     present = pc.if_else(pc.less(codes, 0), None, codes)
     if (pc.max(present).as_py() or 0) >= len(names):
@@ -110,7 +110,7 @@ def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArra
 
 
 def without_views(table: pa.Table) -> pa.Table:
-    """Return the table with views of strings and bytes, as polars has them, as plain columns."""
+    """Return the table with Arrow's string_view and binary_view columns as plain ones."""
     stored_types = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
     if "_view" not in str(table.schema.types):
         return table
@@ -157,7 +157,7 @@ def _mark_index(table: pa.Table, name: str) -> pa.Table:
 
 
 def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
-    """Return the table, and the name of the column of pandas' row labels that names its rows."""
+    """Return the table and the name of the row-label column that can be ids, or None."""
     # None where rows are to be numbered: there are no labels, or they are no single column of
     # distinct whole numbers or strings.
     labels, name = described_range(table) or (range(0), None)
@@ -184,7 +184,7 @@ def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
 
 
 def check_index(table: pa.Table) -> None:
-    """Refuse row labels of a frame that repeat: results would join the wrong rows by them."""
+    """Raise if a frame's row labels repeat, since results could not be joined by them."""
     for name in row_labels(table):
         counts = pc.value_counts(table[name]).to_pylist()
         commonest = max(counts, key=lambda entry: entry["counts"], default={"counts": 0})
@@ -197,8 +197,8 @@ def check_index(table: pa.Table) -> None:
 
 
 def described_range(table: pa.Table) -> tuple[range, str | None] | None:
-    """Return row labels that pandas stored as a range, such as 100 to 199, and their name."""
-    ranges = [i for i in _pandas_index(table) if isinstance(i, dict) and i.get("kind") == "range"]
+    """Return row labels that pandas stored as a range, and their name; None without one."""
+    ranges = [i for i in _read_index(table) if isinstance(i, dict) and i.get("kind") == "range"]
     if len(ranges) != 1:
         return None
     ends = [ranges[0].get(key) for key in ("start", "stop", "step")]
@@ -210,14 +210,14 @@ def described_range(table: pa.Table) -> tuple[range, str | None] | None:
 
 
 def row_labels(table: pa.Table) -> set[str]:
-    """Return the columns that hold pandas' row labels, which pandas writes behind the others."""
+    """Return the names of the columns that hold pandas' row labels (its index)."""
     labels = {name for name in table.column_names if _PANDAS_INDEX.fullmatch(name)}
-    marked = {i for i in _pandas_index(table) if isinstance(i, str)}
+    marked = {i for i in _read_index(table) if isinstance(i, str)}
     return labels | (marked & set(table.column_names))
 
 
-def _pandas_index(table: pa.Table) -> list[Any]:
-    """Return the `index_columns` of pandas' metadata of a table; [] where there are none."""
+def _read_index(table: pa.Table) -> list[Any]:
+    """Return the `index_columns` of a table's pandas metadata; [] if it has none."""
     try:
         indices = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
     except (ValueError, LookupError, TypeError):
@@ -228,7 +228,7 @@ def _pandas_index(table: pa.Table) -> list[Any]:
 
 
 def plain_column(values: Any, name: str) -> pa.Array:
-    """Return values as a column, of mixed kinds as their text; what is missing is null."""
+    """Return values as an Arrow array, null where missing; mixed types as their text."""
     objects = np.asarray(values, dtype=object)
     if objects.ndim != 1:
         raise DataError(f"column names must differ; {name!r} occurs more than once. Rename it.")

@@ -10,7 +10,7 @@ from datassay.data.source import Source, SourcePart
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 
 
-def _bunch(name: str) -> Any:
+def _load_bunch(name: str) -> Any:
     """Return a data set of scikit-learn."""
     from sklearn import datasets  # slow to import
 
@@ -19,7 +19,7 @@ def _bunch(name: str) -> Any:
 
 def _digits() -> Source:
     """Return 1 797 handwritten digits as images of 8 by 8 grey levels."""
-    bunch = _bunch("digits")
+    bunch = _load_bunch("digits")
     images = (bunch.images / 16).astype(np.float32)[:, None]  # [1797, 1, 8, 8], levels 0..16
     return Source(
         "digits",
@@ -30,11 +30,11 @@ def _digits() -> Source:
     )
 
 
-def _rows(name: str) -> Callable[[], Source]:
-    """Return the reader of a data set of scikit-learn that is a table of numbers."""
+def _make_reader(name: str) -> Callable[[], Source]:
+    """Return the function that reads a table of numbers of scikit-learn."""
 
     def source() -> Source:
-        bunch = _bunch(name)
+        bunch = _load_bunch(name)
         return Source(
             name,
             SourcePart(bunch.data, bunch.target),
@@ -58,8 +58,8 @@ def _moons() -> Source:
     )  # fmt: skip
 
 
-def _mixture(samples: SampleSet) -> Source:
-    """Return the source of a set of labelled rows."""
+def _to_source(samples: SampleSet) -> Source:
+    """Return the source that holds the samples of a set of rows."""
     return Source(
         samples.name, SourcePart(samples.x, samples.y, source=samples.source), None,
         "classification", samples.class_names, "row", samples.feature_names,
@@ -68,13 +68,13 @@ def _mixture(samples: SampleSet) -> Source:
 
 BUILTINS: dict[str, Callable[[], Source]] = {
     "digits": _digits,
-    "breast_cancer": _rows("breast_cancer"),
-    "wine": _rows("wine"),
-    "iris": _rows("iris"),
-    "diabetes": _rows("diabetes"),
+    "breast_cancer": _make_reader("breast_cancer"),
+    "wine": _make_reader("wine"),
+    "iris": _make_reader("iris"),
+    "diabetes": _make_reader("diabetes"),
     "moons": _moons,
-    "sd2": lambda: _mixture(sd_mixture((700, 300))),
-    "sd3": lambda: _mixture(sd_mixture((700, 150, 150))),
-    "routable": lambda: _mixture(routable_mixture()),
+    "sd2": lambda: _to_source(sd_mixture((700, 300))),
+    "sd3": lambda: _to_source(sd_mixture((700, 150, 150))),
+    "routable": lambda: _to_source(routable_mixture()),
 }
 """Name → reader; all but diabetes (regression) are classification."""

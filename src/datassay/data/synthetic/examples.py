@@ -104,7 +104,7 @@ def _digits(rng: np.random.Generator) -> Example:
     noise = rng.choice([-1, 0, 1], x.shape, p=[0.1, 0.8, 0.1])
     x = np.where((plan.original >= 0)[:, None, None], (x + noise).clip(0, 16), x)
     names = np.arange(10).astype(str)
-    truth = _truth("d", plan, names[true_labels])
+    truth = _tabulate_truth("d", plan, names[true_labels])
     x, x_val = ((levels / 16).astype(np.float32)[:, None] for levels in (x, images[val]))
     arrays = {
         "x": x, "y": labels, "ids": np.array(truth["id"].to_pylist()),
@@ -140,7 +140,7 @@ def _people(rng: np.random.Generator) -> Example:
     # A code that was given once the income was known.
     columns["account_code"] = CODES[labels, columns["account_code"]]
     is_missing = {name: (rng.random(n) < share)[plan.row] for name, share in MISSING.items()}
-    truth = _truth("p", plan, np.array(INCOMES)[true_labels])
+    truth = _tabulate_truth("p", plan, np.array(INCOMES)[true_labels])
     table = pa.table({
         "person": truth["id"],
         **{name: pa.array(c, mask=is_missing.get(name)) for name, c in columns.items()},
@@ -168,7 +168,7 @@ def _texts(rng: np.random.Generator) -> Example:
     rows = plan.draw_free(round(WRONG * MESSAGES), rng)
     labels[rows] = (true_labels[rows] + rng.integers(1, len(topics), len(rows))) % len(topics)
     plan.fault[rows] = AT_RANDOM
-    truth = _truth("t", plan, np.array(topics)[true_labels])
+    truth = _tabulate_truth("t", plan, np.array(topics)[true_labels])
     table = pa.table({
         "id": truth["id"],
         "message": list(topic_of),
@@ -185,7 +185,7 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Example]] = {
 
 
 def _draw_plan(rng: np.random.Generator, n: int, copies: list[str]) -> _Plan:
-    """Return the plan of n samples and copies of some of them, in a random order."""
+    """Return which row each example sample shows, its planted fault, and what it copies."""
     copied = rng.choice(n, len(copies), replace=False)
     order = rng.permutation(n + len(copies))
     positions = np.argsort(order)
@@ -194,8 +194,8 @@ def _draw_plan(rng: np.random.Generator, n: int, copies: list[str]) -> _Plan:
     return _Plan(np.concatenate([np.arange(n), copied])[order], fault, original)
 
 
-def _truth(prefix: str, plan: _Plan, true_labels: np.ndarray) -> pa.Table:
-    """Return the table of `Example.truth`, ids numbered behind a prefix."""
+def _tabulate_truth(prefix: str, plan: _Plan, true_labels: np.ndarray) -> pa.Table:
+    """Return the table of each sample's id, true label, planted fault, and original's id."""
     ids = [f"{prefix}{i:04d}" for i in range(len(true_labels))]
     original = [ids[i] if i >= 0 else "" for i in plan.original]
     columns = {"id": ids, "true_label": true_labels, "fault": plan.fault, "original": original}

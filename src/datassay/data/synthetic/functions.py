@@ -85,7 +85,7 @@ def bateman(
     u, eta, t = torch.as_tensor(x).unbind(-1)
     c = removal * u - sigma * eta
     exponent = speed * c * t
-    denominator = 1 - sigma * eta * speed * t * _growth(exponent)  # 1 − σ η₀ φ
+    denominator = 1 - sigma * eta * speed * t * _divide_expm1(exponent)  # 1 − σ η₀ φ
     return torch.stack([u / denominator, eta * exponent.exp() / denominator], -1)
 
 
@@ -134,8 +134,8 @@ def function_problem(name: str) -> FunctionProblem:
     )
 
 
-def _growth(z: Tensor) -> Tensor:
-    """Return (eᶻ − 1)/z, 1 at z = 0, with all its derivatives."""
+def _divide_expm1(z: Tensor) -> Tensor:
+    """Return (eᶻ − 1)/z, [...]; 1 at z = 0; differentiable there."""
     is_small = z.abs() < NEAR_ZERO
     small = torch.where(is_small, z, 0.0)
     series = torch.ones_like(z)

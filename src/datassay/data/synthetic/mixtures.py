@@ -230,7 +230,7 @@ def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> Sam
 
 
 def _check_sizes(sizes: Sequence[int], max_sizes: int, noun: str) -> None:
-    """Refuse what are not 1 to `max_sizes` counts of samples."""
+    """Raise unless there are 1 to `max_sizes` numbers of samples."""
     if not 1 <= len(sizes) <= max_sizes:
         raise DataError(f"sizes must name 1 to {max_sizes} {noun}; got {len(sizes)} sizes.")
     if not all(isinstance(s, int | np.integer) and s >= 0 for s in sizes) or not sum(sizes):
@@ -240,7 +240,7 @@ def _check_sizes(sizes: Sequence[int], max_sizes: int, noun: str) -> None:
 
 
 def _check_sets(sets: Sequence[SampleSet]) -> None:
-    """Refuse sets that `clashing` cannot join."""
+    """Raise if `clashing` cannot join these sets."""
     if len(sets) < 2:
         raise DataError(f"at least two sets are needed to clash; got {len(sets)}.")
     names = [s.name for s in sets]

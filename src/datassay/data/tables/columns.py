@@ -51,7 +51,7 @@ QUANTITY = (
 
 
 def read_column(values: pa.ChunkedArray, name: str, choices: Choices) -> ReadColumn:
-    """Decide what a column holds and read it; the user's choices win over our rules."""
+    """Return a column read by its role or what it holds; the user's choices come first."""
     role = choices.roles.get(name, "feature")
     column = Column(name, "number" if role == "feature" else role)
     try:
@@ -74,7 +74,7 @@ def read_column(values: pa.ChunkedArray, name: str, choices: Choices) -> ReadCol
 
 
 def _read_role(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
-    """Read a column that is no feature: the target, ids, groups, time, ..."""
+    """Return a target, ids, groups or time column, read; raise if its values do not suit."""
     kind = values.type
     if pt.is_dictionary(kind):
         kind = kind.value_type
@@ -104,7 +104,7 @@ def _read_role(values: pa.ChunkedArray, column: Column, choices: Choices) -> Rea
 
 
 def _check_times(read: ReadColumn | Column, column: Column) -> ReadColumn:
-    """Return a column of times; report missing ones, and raise where it holds other words."""
+    """Return a column of times; with a problem if some are missing; raise if it holds none."""
     if not isinstance(read, ReadColumn) or read.values is None:
         raise DataError(
             f"column {column.name!r} must hold dates or numbers to be the time; it holds other "
@@ -117,7 +117,7 @@ def _check_times(read: ReadColumn | Column, column: Column) -> ReadColumn:
 
 
 def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
-    """Read a feature column by its type; its `reason` says why one is left out."""
+    """Return a feature column read by its type, or the reason to leave it out."""
     name = column.name
     is_category = pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
@@ -134,12 +134,12 @@ def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> 
     if values.null_count == len(values):
         return ReadColumn(replace(column, missing=len(values)), reason="all values are missing")
     if name in choices.text or name in choices.categorical or is_category:
-        words = _as_words(decode_column(values, name), name)
+        words = _to_strings(decode_column(values, name), name)
         if name in choices.text:
             return as_text(words, column)
         if name in choices.categorical:
             return as_category(words, column)
-        return _category_or_text(words, column, is_category=True)
+        return _read_as_category_or_text(words, column, is_category=True)
     if _is_string(kind):
         return _read_strings(as_arrow(values, f"column {name!r}"), column, choices)
     has_comma = choices.decimal == "," and pt.is_floating(kind)
@@ -150,7 +150,7 @@ def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> 
 
 
 def _mark_missing_code(read: ReadColumn, choices: Choices) -> ReadColumn:
-    """Return a column of numbers with its code of missing values, if it has one, as missing."""
+    """Return numbers with a code such as -999 replaced by NaN, if the column has one."""
     name = read.column.name
     code = None
     if name in choices.earlier:
@@ -166,7 +166,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _describe_unusable(values: pa.ChunkedArray, kind: pa.DataType) -> str:
-    """Return what a column holds that no feature can be made of; empty where one can."""
+    """Return why no feature can be made of the column's type; "" if one can."""
     if _is_list(kind) and (pt.is_floating(kind.value_type) or pt.is_integer(kind.value_type)):
         n_lengths = len(pc.list_value_length(values.drop_null()).unique())
         if n_lengths > 1:
@@ -179,7 +179,7 @@ def _describe_unusable(values: pa.ChunkedArray, kind: pa.DataType) -> str:
 
 
 def _read_strings(words: pa.LargeStringArray, column: Column, choices: Choices) -> ReadColumn:
-    """Read a feature column of strings: as times of the day, else dates, else as `read_words`."""
+    """Return a feature column of strings, read as times, dates, numbers, categories or text."""
     times = times_of_day(words)
     if times is not None:
         return read_numbers(times, column)
@@ -200,7 +200,7 @@ def _as_names(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values.cast(pa.large_string())
 
 
-def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
+def _to_strings(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
     """Return values as a .csv would write them; whole numbers without a fraction."""
     if pt.is_floating(values.type):
         is_whole = pc.all(pc.equal(values, pc.floor(values))).as_py()
@@ -211,7 +211,7 @@ def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
 
 
 def decode_column(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Return a dictionary-encoded column with every value in its row; others unchanged."""
+    """Return a dictionary-encoded column decoded; other columns unchanged."""
     if not pt.is_dictionary(values.type):
         return values
     if not _is_string(values.type.value_type):
@@ -235,7 +235,7 @@ def _is_string(kind: pa.DataType) -> bool:
 
 
 def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> ReadColumn:
-    """Read a column of strings that are no dates as numbers, categories, texts or labels."""
+    """Return a column of strings read as numbers, categories, texts or labels."""
     # It is one of numbers if SHARE of its strings read as numbers, marks of missing values aside,
     # and none starts with a zero (a code); the others are then in error. A target of a few numbers
     # may name classes. A note says what is like a number in a column that is not one of numbers.
@@ -258,7 +258,7 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
     warning = note + text_if(share >= SHARE, ", but not by one way of writing")
     column = replace(column, note=note, missing=words.null_count)
     if not is_target:
-        result = _category_or_text(words, column)
+        result = _read_as_category_or_text(words, column)
         if note and not read.is_code:  # measured, though in several ways of writing
             return replace(result, warning=warning, names_rows=False)
         return replace(result, warning="")
@@ -274,7 +274,7 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
 
 
 def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | None) -> bool:
-    """Return whether a target's words are numbers to predict; few distinct ones name classes."""
+    """Return whether a target of strings is numeric; few distinct values are class names."""
     if task == "regression" or not read.is_mostly:
         return read.is_mostly
     is_plain = bool(read.is_number.all()) and not read.is_code
@@ -286,7 +286,7 @@ def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | Non
 
 
 def _read_number_words(words: pa.LargeStringArray, read: NumberWords, column: Column) -> ReadColumn:
-    """Return a column of strings as the numbers they read as, or with what is wrong with it."""
+    """Return a column of strings as numbers, or with the problem of those that are none."""
     is_known = read.is_number | read.is_mark
     is_target = column.read_as == "target"
     strays = stray_words(words, is_known, "no number")
@@ -317,10 +317,10 @@ def _read_number_words(words: pa.LargeStringArray, read: NumberWords, column: Co
     return replace(result, warning=warning, decimal=read.decimal, is_ambiguous=read.is_ambiguous)
 
 
-def _category_or_text(
+def _read_as_category_or_text(
     words: pa.LargeStringArray, column: Column, *, is_category: bool = False
 ) -> ReadColumn:
-    """Read words as a category or as texts, by their length and how many differ."""
+    """Return strings read as categories if they are short and few distinct, else as texts."""
     # The rule must not depend on the order of the rows, nor hold long texts twice.
     column = replace(column, missing=words.null_count)
     n = len(words) - words.null_count
@@ -341,7 +341,7 @@ def _category_or_text(
 
 
 def as_category(words: pa.LargeStringArray, column: Column) -> ReadColumn:
-    """Return a column of strings, read as categories."""
+    """Return a column of strings as one of categories."""
     k = pc.count_distinct(words, mode="only_valid").as_py()
     column = replace(column, read_as="category", n_values=k, missing=words.null_count)
     return ReadColumn(column, words=words)

@@ -24,7 +24,7 @@ class DateParts(TransformerMixin, BaseEstimator):
         self.parts_ = []
         self.medians_ = []
         for dates, first_date in zip(present, self.first_, strict=True):
-            numbers = _parts(dates, first_date)
+            numbers = _split_dates(dates, first_date)
             is_used = numbers.min(axis=0) < numbers.max(axis=0)
             is_used[PARTS.index("days")] = True
             self.parts_.append(np.flatnonzero(is_used))
@@ -36,7 +36,7 @@ class DateParts(TransformerMixin, BaseEstimator):
         blocks = []
         for j, dates in enumerate(X.T):
             is_missing = np.isnat(dates)
-            numbers = _parts(dates, self.first_[j])[:, self.parts_[j]]
+            numbers = _split_dates(dates, self.first_[j])[:, self.parts_[j]]
             numbers[is_missing] = self.medians_[j]
             blocks.append(numbers)
             if self.had_missing_[j]:
@@ -53,8 +53,8 @@ class DateParts(TransformerMixin, BaseEstimator):
         return np.array(names, dtype=object)
 
 
-def _parts(dates: np.ndarray, first_date: np.datetime64) -> Float[np.ndarray, "n parts"]:
-    """Return the PARTS of dates, [n, 5], NaN where missing; hour and days have fractions."""
+def _split_dates(dates: np.ndarray, first_date: np.datetime64) -> Float[np.ndarray, "n parts"]:
+    """Return year, month, weekday, hour, days since the first date, [n, 5]; NaN if missing."""
     months = dates.astype("datetime64[M]")
     days = dates.astype("datetime64[D]")
     numbers = (

@@ -60,7 +60,7 @@ def are_dates(kind: pa.DataType) -> bool:
 
 
 def read_dates(values: pa.ChunkedArray, column: Column, *, in_utc: bool = False) -> ReadColumn:
-    """Read Arrow's dates as datetime64[us]; those with a time zone as local times."""
+    """Return Arrow's dates as datetime64[us], in local time if they have a time zone."""
     zone = getattr(values.type, "tz", None)
     microseconds = values.cast(pa.timestamp("us", zone), safe=False)
     if zone is not None and not in_utc:
@@ -74,7 +74,7 @@ def times_of_day(words: pa.LargeStringArray) -> pa.ChunkedArray | None:
     if parts.null_count > words.null_count or words.null_count == len(words):
         return None
     parts = parts.fill_null({"hour": "0", "minute": "0", "second": "0"})
-    hour, minute, second = (_numbers(parts, name) for name in ("hour", "minute", "second"))
+    hour, minute, second = (_parse_part(parts, name) for name in ("hour", "minute", "second"))
     seconds = (3600 * hour + 60 * minute + second).astype(np.int32)
     is_missing = words.is_null().to_numpy(zero_copy_only=False)
     return pa.chunked_array([pa.array(seconds, mask=is_missing).cast(pa.time32("s"))])
@@ -83,7 +83,7 @@ def times_of_day(words: pa.LargeStringArray) -> pa.ChunkedArray | None:
 def read_date_words(
     words: pa.LargeStringArray, column: Column, date_format: str = "", *, in_utc: bool = False
 ) -> ReadColumn | Column:
-    """Read strings as dates if 90 % are; else return the column, with a note if many are."""
+    """Return strings as a column of dates if 90 % are; else the column, perhaps with a note."""
     # date_format: the FORMS by which the column was read before; empty: those that read most, one
     # after the other, but never both of two that would exchange day and month.
     n_present = len(words) - words.null_count
@@ -137,7 +137,7 @@ def _twin(date_format: str) -> str:
 
 
 def _check_dates(dates: np.ndarray, column: Column) -> ReadColumn:
-    """Return a column of dates; left out if it never varies, reported if a role has gaps."""
+    """Return a column of dates: left out if constant; with a problem if a role lacks some."""
     is_missing = np.isnat(dates)
     if column.read_as != "number":
         return report_missing(column, is_missing)
@@ -155,14 +155,14 @@ def _parse_dates(words: pa.LargeStringArray, date_format: str, *, in_utc: bool) 
     is_match = parts.is_valid().to_numpy(zero_copy_only=False)
     dates = np.full(len(words), np.datetime64("NaT", "us"))
     parts = parts.filter(pa.array(is_match))
-    year = _numbers(parts, "year")
+    year = _parse_part(parts, "year")
     year = np.where(year < 69, year + 2000, np.where(year < 100, year + 1900, year))
-    month = _months(parts.field("month"))
-    day = _numbers(parts, "day")
+    month = _parse_months(parts.field("month"))
+    day = _parse_part(parts, "day")
     day += pc.equal(parts.field("day"), "").to_numpy(zero_copy_only=False)  # of a month, the first
-    hour = _numbers(parts, "hour")
-    minute = _numbers(parts, "minute")
-    second = _numbers(parts, "second", float)
+    hour = _parse_part(parts, "hour")
+    minute = _parse_part(parts, "minute")
+    second = _parse_part(parts, "second", float)
     first_of_month = (12 * (year - 1970) + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
     date = first_of_month.astype("datetime64[D]") + (day - 1)
     am_pm = pc.utf8_lower(parts.field("half"))
@@ -175,7 +175,7 @@ def _parse_dates(words: pa.LargeStringArray, date_format: str, *, in_utc: bool) 
     hour = np.where(has_half, hour % 12 + 12 * is_pm, hour)
     seconds = 3600 * hour + 60 * minute
     if in_utc:  # else as clocks there have them
-        seconds -= 60 * _zone_minutes(parts.field("zone"))
+        seconds -= 60 * _parse_zones(parts.field("zone"))
     microseconds = np.round(1e6 * second).astype(np.int64) + 10**6 * seconds
     times = date.astype("datetime64[us]") + microseconds.astype("timedelta64[us]")
     times[~is_real] = np.datetime64("NaT")
@@ -183,15 +183,15 @@ def _parse_dates(words: pa.LargeStringArray, date_format: str, *, in_utc: bool) 
     return dates
 
 
-def _numbers(parts: pa.StructArray, name: str, kind: type = int) -> np.ndarray:
-    """Return one part of the matches as numbers; 0 where it is absent."""
+def _parse_part(parts: pa.StructArray, name: str, kind: type = int) -> np.ndarray:
+    """Return one part of the regex matches as numbers, [n]; 0 where it is absent."""
     words = parts.field(name)
     words = pc.if_else(pc.equal(words, ""), "0", words)
     return words.cast(pa.float64()).to_numpy().astype(kind)
 
 
-def _months(words: pa.Array) -> np.ndarray:
-    """Return months, 1 to 12, of numbers or names; 0 for another word."""
+def _parse_months(words: pa.Array) -> np.ndarray:
+    """Return months 1 to 12 from numbers or names, [n]; 0 for other words."""
     if pc.all(pc.match_substring_regex(words, r"^\d")).as_py():
         return words.cast(pa.int64()).to_numpy()
     heads = pc.utf8_slice_codeunits(pc.utf8_lower(words), 0, 3)
@@ -201,8 +201,8 @@ def _months(words: pa.Array) -> np.ndarray:
     return months * pc.utf8_is_alpha(words).to_numpy(zero_copy_only=False)
 
 
-def _zone_minutes(words: pa.Array) -> np.ndarray:
-    """Return the minutes ahead of UTC of time zones such as "", "Z" and "+02:00"."""
+def _parse_zones(words: pa.Array) -> np.ndarray:
+    """Return minutes ahead of UTC, [n], of time zones such as "", "Z" and "+02:00"."""
     codes = words.dictionary_encode()
     minutes = []
     for zone in codes.dictionary.to_pylist():

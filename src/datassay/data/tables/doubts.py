@@ -25,7 +25,7 @@ def skew_warning(y: np.ndarray) -> tuple[str, ...]:
     skewness = float(skew(middle))
     if skewness <= SKEWED:
         return ()
-    log_skewness = abs(float(skew(_log(middle, bool(y.min() == 0)))))
+    log_skewness = abs(float(skew(_take_log(middle, bool(y.min() == 0)))))
     if log_skewness > skewness / 2:
         return ()
     return (
@@ -36,7 +36,7 @@ def skew_warning(y: np.ndarray) -> tuple[str, ...]:
 
 
 def with_log_target(source: Source) -> Source:
-    """Return a source with ln y as its target, or ln(1 + y) where some are 0."""
+    """Return a source with ln y as target, or ln(1 + y) if some targets are 0."""
     parts = [subset.y for subset in (source.train, source.val) if subset is not None]
     if any(y.dtype.kind not in "iuf" or y.min() < 0 for y in parts):
         raise DataError(
@@ -48,15 +48,15 @@ def with_log_target(source: Source) -> Source:
         words = "ln(1 + target)"
     fields = {"treatment": f"{words} is predicted", "note": words}
     columns = (replace(c, **fields) if c.read_as == "target" else c for c in source.columns)
-    train = replace(source.train, y=_log(source.train.y, has_zero))
+    train = replace(source.train, y=_take_log(source.train.y, has_zero))
     val = source.val
     if val is not None:
-        val = replace(val, y=_log(val.y, has_zero))
+        val = replace(val, y=_take_log(val.y, has_zero))
     return replace(source, train=train, val=val, columns=tuple(columns))
 
 
-def _log(y: np.ndarray, has_zero: bool) -> np.ndarray:
-    """Return ln y, or ln(1 + y) where some targets are 0, here or in another part."""
+def _take_log(y: np.ndarray, has_zero: bool) -> np.ndarray:
+    """Return ln y, or ln(1 + y) if some targets are 0 in any part."""
     y = y.astype(np.float64)
     if has_zero:
         return np.log1p(y)

@@ -9,7 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from datassay.data.pictures import SUFFIXES, Pictures, choose_ground, ground_warning, image_size
+from datassay.data.pictures import (
+    SUFFIXES,
+    Pictures,
+    background_warning,
+    choose_background,
+    image_size,
+)
 from datassay.data.samples import Column
 from datassay.data.source import Source
 from datassay.data.tables.numeric import is_id_name
@@ -21,7 +27,7 @@ ASIDE = "the images alone are read"
 
 
 def image_column(table: pa.Table) -> str | None:
-    """Return the name of the first column of images; None: there is none."""
+    """Return the name of the first column of encoded images; None if there is none."""
     for field in table.schema:
         kind = field.type
         names = ()
@@ -70,7 +76,7 @@ def _names_images(values: pa.ChunkedArray) -> bool:
 
 
 def source_of_images(table: pa.Table, column: str, read: Callable[[pa.Table], Source]) -> Source:
-    """Return a table's source with its images as inputs; `read` reads its other columns."""
+    """Return a table's source with its images as inputs; `read` reads the other columns."""
     # In place of its image each row has a random number, which tells nothing of the target, and by
     # which the rows that are read are known.
     numbers = np.random.default_rng(0).permutation(len(table))
@@ -80,9 +86,9 @@ def source_of_images(table: pa.Table, column: str, read: Callable[[pa.Table], So
     assert train.rows is not None
     positions = np.argsort(numbers)[train.rows[column].to_numpy()]
     images = table[column].take(pa.array(positions)).to_pylist()
-    files = [_file(image, row) for image, row in zip(images, positions.tolist(), strict=True)]
+    files = [_find_file(image, row) for image, row in zip(images, positions.tolist(), strict=True)]
     sizes = [image_size(file) for file in files]
-    ground = choose_ground(sizes)
+    background = choose_background(sizes)
     columns = {c.name: c for c in source.columns if c.read_as in {"target", "ids", "left out"}}
     unused = [c.name for c in source.columns if c.name not in {*columns, column}]
     columns |= {name: Column(name, "left out", note=ASIDE) for name in unused}
@@ -90,13 +96,13 @@ def source_of_images(table: pa.Table, column: str, read: Callable[[pa.Table], So
     x = np.zeros((len(files), 0), np.float32)
     return replace(
         source, kind="image", columns=ordered, feature_names=(), preparation=None,
-        train=replace(train, x=x, rows=None, texts=None, images=Pictures(files, sizes, ground)),
-        warnings=source.warnings + ground_warning(sizes, ground),
+        train=replace(train, x=x, rows=None, texts=None, images=Pictures(files, sizes, background)),
+        warnings=source.warnings + background_warning(sizes, background),
     )  # fmt: skip
 
 
-def _file(image: dict[str, bytes | str | None] | None, row: int) -> Path | bytes:
-    """Return the bytes of an image, or its path; raise where a row has neither."""
+def _find_file(image: dict[str, bytes | str | None] | None, row: int) -> Path | bytes:
+    """Return an image's bytes or its path; raise if the row has neither."""
     content = (image or {}).get("bytes")
     path = (image or {}).get("path")
     if isinstance(content, bytes):

@@ -72,7 +72,7 @@ class Leak:
 
 
 def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) -> list[Leak]:
-    """Return columns that tell the target almost alone, else pairs that do.
+    """Return columns that predict the target almost alone, else pairs that do.
 
     A class is told by a tree of 2 k leaves on the column, by the commonest class of equal values,
     or by one word a class. A quantity is told where it rises (or falls) from each value to the
@@ -94,21 +94,21 @@ def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) 
     leaks = []
     for read in columns:
         name = read.column.name
-        values = _numbers(read, rows)
+        values = _to_numbers(read, rows)
         if read.words is None:
             numbers[name] = values
         elif read.column.read_as == "text":
             continue
-        share = _in_order(values, target, is_code=read.words is not None)
+        share = _order(values, target, is_code=read.words is not None)
         if share:
             leaks.append(Leak((name,), share))
-    return leaks or _sums(numbers, target)
+    return leaks or _add_up(numbers, target)
 
 
 def find_unused_leaks(
     columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None
 ) -> list[Leak]:
-    """Return which of some columns left out as ids tell the target; none that sort the rows."""
+    """Return columns left out as ids that predict the target; not those that sort the rows."""
     notes = {c.column.name: c.column.note for c in columns}
     columns = [
         replace(c, column=replace(c.column, read_as="number" if c.words is None else "text"))
@@ -120,15 +120,15 @@ def find_unused_leaks(
 
 
 def _is_unsorted(values: np.ndarray | None) -> bool:
-    """Return whether numbers, if they are some, neither rise nor fall from row to row."""
+    """Return whether numbers neither rise nor fall throughout; False if no numbers."""
     if values is None or values.dtype.kind not in "iuf" or values.ndim > 1:
         return False
     steps = np.diff(values.astype(np.float64))
     return not ((steps >= 0).all() or (steps <= 0).all())
 
 
-def _numbers(read: ReadColumn, rows: Int[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """Return numbers and dates as float64, words as codes; NaN where they are missing."""
+def _to_numbers(read: ReadColumn, rows: Int[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+    """Return a column's rows as float64, words as codes, NaN if missing, [m]."""
     if read.words is not None:
         codes = read.words.take(pa.array(rows)).dictionary_encode().indices
         return codes.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -139,8 +139,8 @@ def _numbers(read: ReadColumn, rows: Int[np.ndarray, " m"]) -> Float[np.ndarray,
     return values.astype(np.float64)
 
 
-def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code: bool) -> float:
-    """Return the share of steps to the next value of x in which all of y rises, or falls.
+def _order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code: bool) -> float:
+    """Return the share of steps between values of x along which y only rises, or only falls.
 
     0 where that is no leak. Values of a code have no order: they are ordered by their mean y.
     """
@@ -172,22 +172,22 @@ def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code
     return rise / len(y) if is_in_order else 0.0
 
 
-def _sums(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]) -> list[Leak]:
-    """Find two columns of which the target is a weighted sum, or a product of powers."""
+def _add_up(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]) -> list[Leak]:
+    """Return the pair of columns whose weighted sum or product of powers is the target."""
     numbers = {n: v for n, v in numbers.items() if not np.isnan(v).any() and v.std() > 0}
     if not FEWEST_COLUMNS <= len(numbers) <= len(y) / 5:
         return []
-    leaks = _sum_of_two(numbers, y)
+    leaks = _find_sum_of_two(numbers, y)
     logs = {n: np.log(v) for n, v in numbers.items() if v.min() > 0}
     if leaks or len(logs) < 2 or y.min() <= 0:
         return leaks
-    return _sum_of_two(logs, np.log(y))
+    return _find_sum_of_two(logs, np.log(y))
 
 
-def _sum_of_two(
+def _find_sum_of_two(
     numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]
 ) -> list[Leak]:
-    """Find two columns of which the target is a weighted sum, beside a constant."""
+    """Return [pair of columns whose weighted sum plus a constant is the target]; else []."""
     names = list(numbers)
     x = np.stack(list(numbers.values()), 1)
     x = np.column_stack([(x - x.mean(0)) / x.std(0), np.ones(len(y))])
@@ -231,7 +231,7 @@ class _Classes:
         self.fold = (np.arange(len(self.y)) - np.repeat(self.starts, sizes)) % _FOLDS
 
     def leaks(self, columns: list[ReadColumn]) -> list[Leak]:
-        """Return columns that tell the classes alone, else the first two that do so together."""
+        """Return columns that predict the classes alone, else the first pair that does."""
         if self.k < 2:
             return []
         numbers: dict[str, np.ndarray] = {}
@@ -240,7 +240,7 @@ class _Classes:
         for read in columns:
             name = read.column.name
             if read.column.read_as != "text":
-                numbers[name] = _numbers(read, self.rows)
+                numbers[name] = _to_numbers(read, self.rows)
                 share = shares[name] = self._score_column(numbers[name])
                 if share >= ALONE and (read.words is not None or self._are_separate(numbers[name])):
                     leaks[name] = share
@@ -254,10 +254,10 @@ class _Classes:
             good = {name for name in remaining if shares[name] >= WITH_ERRORS}
             leaks |= {n: shares[n] for n in good if self._is_far_better(remaining, n, shares[n])}
         names = (read.column.name for read in columns)
-        return [Leak((n,), leaks[n]) for n in names if n in leaks] or self._pairs(numbers)
+        return [Leak((n,), leaks[n]) for n in names if n in leaks] or self._find_pairs(numbers)
 
     def _are_separate(self, x: Float[np.ndarray, " m"], fewest: float = MANY) -> bool:
-        """Return whether the classes' values lie as far apart as no measurement's would."""
+        """Return whether classes' values lie in ranges far apart, as no measurement's would."""
         # fewest: rows of a class from which on its tails count.
         n_digits = 12 - int(np.log10(np.nanmax(np.abs(x), initial=1)))  # 12 of the largest
         x = np.round(x, n_digits)
@@ -278,7 +278,7 @@ class _Classes:
     def _is_far_better(
         self, numbers: dict[str, Float[np.ndarray, " m"]], name: str, share: float
     ) -> bool:
-        """Return whether all other columns tell the classes far less; share: F1 of this one."""
+        """Return whether all other columns predict the classes far less well than `share` (F1)."""
         has_codes = len(np.unique(numbers[name])) <= CODES_PER_CLASS * self.k
         if share < ALONE and not has_codes:
             return False
@@ -287,33 +287,33 @@ class _Classes:
         return others_share < FAR_BETTER and (share >= ALONE or not errs_as_often)
 
     def _score_others(self, numbers: dict[str, Float[np.ndarray, " m"]], *names: str) -> float:
-        """Return the F1 of the classes by all columns but those named."""
+        """Return the F1 of predicting the classes from all columns but those named."""
         from sklearn.ensemble import ExtraTreesClassifier  # slow to import
 
         columns = [np.nan_to_num(_scale(v)) for name, v in numbers.items() if name not in names]
         if not columns:
             return 0.0
-        return self._f1_held_out(ExtraTreesClassifier(50, random_state=0), np.stack(columns, 1))
+        return self._cross_validate(ExtraTreesClassifier(50, random_state=0), np.stack(columns, 1))
 
     def _score_column(self, x: Float[np.ndarray, " m"]) -> float:
-        """Return the best F1 of the classes by one column: by its values or by a tree on it."""
+        """Return the best F1 of predicting the classes from one column, by value or by a tree."""
         is_known = ~np.isnan(x)
-        scores = [self._f1_by_value(np.unique(x, return_inverse=True)[1])]
+        scores = [self._score_values(np.unique(x, return_inverse=True)[1])]
         if is_known.sum() >= max(FEW_ROWS, len(x) / 2):
             x = _scale(x)[:, None]
-            scores.append(self._f1_by_tree(x, is_known))
+            scores.append(self._score_tree(x, is_known))
             if not is_known.all():
-                scores.append(self._f1_by_tree(x, np.ones_like(is_known)))
+                scores.append(self._score_tree(x, np.ones_like(is_known)))
         return max(scores)
 
-    def _f1_by_value(self, codes: Int[np.ndarray, " m"]) -> float:
-        """Return the F1 where a row is of the class commonest among others of its value."""
+    def _score_values(self, codes: Int[np.ndarray, " m"]) -> float:
+        """Return the F1 of predicting the class most frequent among other rows of equal value."""
         counts = np.zeros((_FOLDS, codes.max() + 1, self.k))
         np.add.at(counts, (self.fold, codes, self.y), self.weight)
         counts_elsewhere = counts.sum(0) - counts  # in the other folds
-        return self._f1(counts_elsewhere[self.fold, codes].argmax(1))
+        return self._compute_f1(counts_elsewhere[self.fold, codes].argmax(1))
 
-    def _f1_by_tree(self, x: Float[np.ndarray, "m d"], among: Bool[np.ndarray, " m"]) -> float:
+    def _score_tree(self, x: Float[np.ndarray, "m d"], among: Bool[np.ndarray, " m"]) -> float:
         """Return the F1, on held-out rows, of a tree of 2 k leaves on some rows; 0 if it is low."""
         # A leaf holds rows next to each other by x, and perhaps those without a value: it errs in
         # every second stretch of a class. F1 is low where classes miss 2 k times what it lacks.
@@ -326,14 +326,14 @@ class _Classes:
 
         tree = DecisionTreeClassifier(max_leaf_nodes=n_leaves, random_state=0)
         fitted = tree.fit(x[among], y, self.weight[among])
-        if self._f1(fitted.predict(x[among]), among) < WEAK:  # most columns end here
+        if self._compute_f1(fitted.predict(x[among]), among) < WEAK:  # most columns end here
             return 0.0
-        return self._f1_held_out(tree, x, among)
+        return self._cross_validate(tree, x, among)
 
-    def _f1_held_out(
+    def _cross_validate(
         self, model: Any, x: Float[np.ndarray, "m d"], among: Any = slice(None)
     ) -> float:
-        """Return the F1 of an estimator's predictions for the rows that each fit did not see."""
+        """Return the F1 of an estimator's cross-validated predictions of the rows `among`."""
         x = x[among]
         y = self.y[among]
         weight = self.weight[among]
@@ -341,10 +341,10 @@ class _Classes:
         predicted = np.empty_like(y)
         for test in (fold == f for f in range(_FOLDS)):
             predicted[test] = model.fit(x[~test], y[~test], weight[~test]).predict(x[test])
-        return self._f1(predicted, among)
+        return self._compute_f1(predicted, among)
 
-    def _f1(self, predicted: Int[np.ndarray, " m"], among: Any = slice(None)) -> float:
-        """Return the mean F1 of the classes, each as frequent as it is in the data."""
+    def _compute_f1(self, predicted: Int[np.ndarray, " m"], among: Any = slice(None)) -> float:
+        """Return the mean F1 over classes, weighted by their frequency in all data."""
         rates = np.zeros((self.k, self.k))  # [class, prediction]
         np.add.at(rates, (self.y[among], predicted), 1.0)
         rates *= (self.shares / np.maximum(rates.sum(1), 1))[:, None]
@@ -352,7 +352,7 @@ class _Classes:
         return float((2 * np.diag(rates) / totals).mean())
 
     def _score_words(self, texts: list[str | None]) -> float:
-        """Return the F1 where a text is of the class whose word it holds; 0 if texts repeat."""
+        """Return the F1 of predicting the class by one word for each; 0 if texts repeat."""
         # The word of a class is that of the highest F1; a text without any is of the class left.
         if len({*texts}) <= len(texts) / 5:
             return 0.0
@@ -373,10 +373,10 @@ class _Classes:
         predicted = np.full(len(ends), order[0])
         for c in order[1:]:
             predicted[occurs[:, [f1[:, c].argmax()]].toarray()[:, 0] > 0] = c
-        return self._f1(predicted[~is_train], ~is_train)
+        return self._compute_f1(predicted[~is_train], ~is_train)
 
-    def _pairs(self, numbers: dict[str, Float[np.ndarray, " m"]]) -> list[Leak]:
-        """Find the first two columns that tell the classes together, where the others do not."""
+    def _find_pairs(self, numbers: dict[str, Float[np.ndarray, " m"]]) -> list[Leak]:
+        """Return the first pair of columns that predicts the classes, if the others do not."""
         if not FEWEST_COLUMNS <= len(numbers) <= _PAIRED:
             return []
         codes = {name: np.unique(v, return_inverse=True)[1] for name, v in numbers.items()}
@@ -387,14 +387,14 @@ class _Classes:
             share = float(self._are_separate(a - b, np.inf) or self._are_separate(a + b, np.inf))
             n_b = codes_b.max() + 1
             if (codes_a.max() + 1) * n_b <= len(a) / 5:
-                share = max(share, self._f1_by_value(codes_a * n_b + codes_b))
+                share = max(share, self._score_values(codes_a * n_b + codes_b))
             if share >= TOGETHER and self._score_others(numbers, *pair) < WEAK:
                 return [Leak(pair, share)]
         return []
 
 
 def _scale(x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """Scale values so that float32, in which trees split, keeps their differences."""
+    """Return values shifted and scaled so that float32, in which trees split, tells them apart."""
     if not np.isnan(x).all():
         x = x - np.median(x[~np.isnan(x)])
     return x / np.nanmax(np.abs(x), initial=1e-300)  # no division by 0

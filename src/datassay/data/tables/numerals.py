@@ -68,7 +68,7 @@ class NumberWords:
 def number_words(
     words: pa.LargeStringArray, number_format: str = "", decimal: str = ""
 ) -> NumberWords:
-    """Read strings as numbers; nulls count neither as read nor as unread."""
+    """Return strings parsed as numbers: values, which strings are numbers, and the format."""
     # number_format: of a column that was read before. decimal: mark of the table, where a column
     # leaves it open. Strings that are all plain numbers, which Arrow reads, need no dialect.
     is_number = matches(words, NUMBER)
@@ -115,7 +115,7 @@ def matches(words: pa.LargeStringArray, pattern: str) -> np.ndarray:
 
 
 def _parse_plain(words: pa.LargeStringArray) -> np.ndarray:
-    """Return words that are all plain numbers as int64 if all are whole, else as float64."""
+    """Return plain numerals as int64 if all are integers, else as float64, [n]."""
     trimmed = pc.utf8_trim_whitespace(words)
     if matches(words, _WHOLE).all():
         trimmed = pc.utf8_ltrim(trimmed, characters="+")
@@ -124,7 +124,7 @@ def _parse_plain(words: pa.LargeStringArray) -> np.ndarray:
 
 
 def number_of(value: object) -> float:
-    """Return a number, or a text of one, to the last digit, whole ones as int; else ValueError."""
+    """Return a number, or the number in a text (int if whole); raise ValueError for others."""
     if isinstance(value, str):
         text = value
     else:
@@ -137,7 +137,7 @@ def number_of(value: object) -> float:
 
 
 def numeral(value: float) -> str:
-    """Return a number in the fewest digits that read as it again; whole ones as integers."""
+    """Return a number as the shortest text that reads as it; integers without a point."""
     is_whole = isinstance(value, int | np.integer) or (value % 1 == 0 and abs(value) < 2**53)
     if is_whole:
         return str(int(value))
@@ -163,7 +163,7 @@ class _Template(NamedTuple):
     n: int  # number of such words
 
     def reads(self, key: str, unit: str) -> bool:
-        """Return whether a dialect reads such words, in a column of one unit."""
+        """Return whether a number format (point, comma) reads such words, with this unit."""
         if self.unit != unit and (self.unit or unit in {"%", "‰"}):
             return False
         point, comma = map(re.escape, DIALECTS[key])
@@ -178,7 +178,7 @@ class _Template(NamedTuple):
 
 
 def _parse_template(word: str, first_row: int, n: int) -> _Template | None:
-    """Return the template of n words, `word` with digits written 9; None if they are no numbers."""
+    """Return the parsed template ("9,999 kg") that n words share; None if it is no number."""
     parts = _WORD.fullmatch(word)
     if parts is None or (parts["scale"] and parts["power"]):
         return None
@@ -200,7 +200,7 @@ def _parse_template(word: str, first_row: int, n: int) -> _Template | None:
 def _read_by_dialect(
     words: pa.LargeStringArray, is_mark: np.ndarray, number_format: str, decimal: str
 ) -> NumberWords | None:
-    """Read words by the dialect and unit that read most; None where they are no quantities."""
+    """Return words parsed by the number format that reads most of them; None if few."""
     # Few templates stand for all words: a word with its digits written 9, and a leading 0 as _.
     text = _unify_spelling(words)
     is_shaped = matches(text, _SHAPE) & ~is_mark
@@ -232,7 +232,7 @@ def _read_by_dialect(
     n_readable = sum(t.n for t in distinctive if any(t.reads(d, t.unit) for d in DIALECTS))
     return NumberWords(
         values, ~np.isnan(values), is_mark, is_code=False,
-        notes=_notes(words, used_templates, unit, is_ambiguous),
+        notes=_list_notes(words, used_templates, unit, is_ambiguous),
         is_mostly=len(numbers) > 0 and (bool(number_format) or len(numbers) >= SHARE * n_present),
         number_format=f"{key} {unit}".rstrip(), is_ambiguous=is_ambiguous and has_marks,
         decimal=text_if(has_marks and not is_ambiguous, DIALECTS[key][0]),
@@ -241,7 +241,7 @@ def _read_by_dialect(
 
 
 def _unify_spelling(words: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Return words with one kind of space, apostrophe and minus, and m2 as m²."""
+    """Return words with one character each for space, apostrophe and minus, m2 as m²."""
     if matches(words, r"[^\x00-\x7F]|[A-Za-z][23]\s*$").any():
         for pattern, spelling in _SPELLINGS:
             words = pc.replace_substring_regex(words, pattern, spelling)
@@ -251,7 +251,7 @@ def _unify_spelling(words: pa.LargeStringArray) -> pa.LargeStringArray:
 def _parse_numbers(
     text: pa.LargeStringArray, templates: list[_Template | None], template_idx: np.ndarray, key: str
 ) -> np.ndarray:
-    """Return the numbers that words say in a dialect, [n] float64; template_idx: [n], of each."""
+    """Return the numbers of words in a number format, [n] float64; template_idx: [n]."""
     point, comma = DIALECTS[key]
     parts = pc.extract_regex(text, _SHAPE)
     body = pc.replace_substring(parts.field("body"), comma, "")
@@ -263,10 +263,10 @@ def _parse_numbers(
     return body.cast(pa.float64()).to_numpy() * signs
 
 
-def _notes(
+def _list_notes(
     words: pa.LargeStringArray, templates: list[_Template], unit: str, is_ambiguous: bool
 ) -> tuple[str, ...]:
-    """Return a sentence each on bounds, on values without the unit and on an ambiguous mark."""
+    """Return sentences on limits such as "<5", values without unit, ambiguous marks."""
     bounds = [t for t in templates if t.is_bound]
     without_unit = [t for t in templates if unit and not t.unit]
     with_marks = [t for t in templates if is_ambiguous and set(".,") & set(t.body)]
@@ -285,7 +285,7 @@ def _notes(
 def _choose_dialect(
     templates: list[_Template], number_format: str, decimal: str
 ) -> tuple[str, str, bool]:
-    """Return the dialect that reads most, the unit, and whether another mark reads as many."""
+    """Return the number format that reads most, the unit, and whether another reads as many."""
     n_by_unit: Counter[str] = Counter({"": 0})
     for t in templates:
         n_by_unit[t.unit] += t.n
@@ -300,7 +300,7 @@ def _choose_dialect(
 
 
 def _are_names(templates: list[_Template], unit: str, words: pa.LargeStringArray) -> bool:
-    """Return whether words that a dialect reads name codes, classes or ranges, and measure none."""
+    """Return whether words that read as numbers are codes, class names or ranges instead."""
     n = len(words)
     is_few = len(words.unique()) <= FEW
     unit_is_known = bool(_KNOWN_UNIT.fullmatch(unit))

@@ -31,7 +31,7 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def read_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """Read a column of numbers, booleans, times of the day or durations; NaN is missing, too."""
+    """Return numbers, booleans, times or durations (seconds) as a column, NaN if missing."""
     if pt.is_time(values.type) or pt.is_duration(values.type):
         unit = _SECONDS[values.type.unit]
         counts = values.cast(pa.int32() if pt.is_time32(values.type) else pa.int64())
@@ -52,7 +52,7 @@ def read_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
 
 
 def insert_missing(read: ReadColumn, is_missing: np.ndarray) -> ReadColumn:
-    """Return a column with NaN inserted where values are missing, [n] float64."""
+    """Return the column with NaN in the rows of `is_missing`, [n] float64."""
     column = replace(read.column, missing=int(is_missing.sum()))
     if read.values is None:
         return replace(read, column=column)
@@ -63,7 +63,7 @@ def insert_missing(read: ReadColumn, is_missing: np.ndarray) -> ReadColumn:
 
 
 def find_missing_code(read: ReadColumn) -> float | None:
-    """Return the number that stands for missing values in a column, such as -999; None: none.
+    """Return the number that codes missing values in a column, such as -999, or None.
 
     It is written in nines, two or more, ends the range of the others, and recurs. Below 0 it is a
     code where no other number is, or where it lies farther from them than they span; above 0 in
@@ -87,7 +87,7 @@ def find_missing_code(read: ReadColumn) -> float | None:
 
 
 def read_code_as_missing(read: ReadColumn, code: float | None) -> ReadColumn:
-    """Return a column of numbers with a code of missing values, where there is one, as missing."""
+    """Return the column with `code` replaced by NaN; unchanged if the code is None."""
     if code is None or read.values is None or read.problem:
         return read
     is_missing = (read.values == code) | np.isnan(read.values)
@@ -100,7 +100,7 @@ def read_code_as_missing(read: ReadColumn, code: float | None) -> ReadColumn:
 
 
 def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:
-    """Return a column of numbers, none missing, with its problem or why our rules leave it out."""
+    """Return a column of numbers with its problem, or the reason to leave it out."""
     name = column.name
     if numbers.dtype.kind == "b" and column.read_as == "number":
         column = replace(column, read_as="boolean")
@@ -140,7 +140,7 @@ def is_id_name(name: str) -> bool:
 
 
 def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
-    """Return whether numbers are whole, each once, and fill most of their range low to high."""
+    """Return whether numbers are distinct integers that fill most of low … high."""
     n = len(numbers)
     n_in_range = high - low + 1
     if n < FEW_ROWS or n > n_in_range or numbers.dtype.kind == "b":
@@ -156,7 +156,7 @@ def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
 
 
 def _are_ids(numbers: np.ndarray) -> bool:
-    """Return whether numbers are whole, of a whole type, and mostly differ."""
+    """Return whether numbers are integers that are mostly distinct."""
     n_values = 0
     if numbers.dtype.kind in "iu":
         n_values = len(np.unique(numbers))
@@ -164,7 +164,7 @@ def _are_ids(numbers: np.ndarray) -> bool:
 
 
 def read_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """Read vectors, such as embeddings: one list of numbers per row, all of one length."""
+    """Return a column of equally long lists of numbers, such as embeddings, as [n, d]."""
     is_missing = values.is_null().to_numpy()
     if is_missing.any():
         return report_missing(column, is_missing)
@@ -188,7 +188,7 @@ def read_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
 
 
 def stray_words(words: pa.LargeStringArray, fits: np.ndarray, fault: str = "none") -> str:
-    """Describe words that do not fit, as in "2 are none: '?' (row 17), '1,5' (row 20)"."""
+    """Return a text on words not in `fits`, such as "2 are none: '?' (row 17)"; "" if all fit."""
     strays = np.flatnonzero(~fits & words.is_valid().to_numpy(zero_copy_only=False))
     if not len(strays):
         return ""
@@ -200,7 +200,7 @@ def stray_words(words: pa.LargeStringArray, fits: np.ndarray, fault: str = "none
 
 
 def rounding_loss(x: np.ndarray) -> np.ndarray:
-    """Return by how much float32 changes each feature beyond a shift, in standard deviations."""
+    """Return how much float32 changes each feature's differences, in deviations, [m]."""
     # max_i |(f(x_i) − f(x_0)) − (x_i − x_0) − mean| / std(x),  f rounds to float32. 0 where nothing
     # is lost or the feature is constant or not finite; infinity for values too large for float32.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -223,7 +223,7 @@ def rounding_loss(x: np.ndarray) -> np.ndarray:
 
 
 def lost_features(x: np.ndarray) -> np.ndarray:
-    """Return the positions of features, of [n, m] numbers, with a loss above MAX_LOSS."""
+    """Return positions of features whose differences float32 loses, of x [n, m]."""
     if x.dtype.itemsize < 4 or x.dtype == np.float32:  # those lose nothing more
         return np.arange(0)
     low = x.min(axis=0).astype(np.float64)
@@ -243,7 +243,7 @@ def lost_features(x: np.ndarray) -> np.ndarray:
 
 
 def check_differences(x: np.ndarray, names: Sequence[str], kind: str = "feature") -> None:
-    """Raise DataError if rounding to float32 changes a feature too much, see `rounding_loss`."""
+    """Raise DataError if float32 loses the differences of a feature."""
     lost = np.arange(0)
     if x.size:
         lost = lost_features(x.reshape(len(x), -1))

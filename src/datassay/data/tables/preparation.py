@@ -112,7 +112,7 @@ class FittedColumns:
         return x.astype(np.float32)
 
     def column_like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
-        """Read a column of new rows as one that was fitted, or say what is wrong with it."""
+        """Return a column of new rows read as the fitted one of its name, or with its problem."""
         name = column.name
         categorical = ()
         if column.read_as == "category":
@@ -122,7 +122,7 @@ class FittedColumns:
         if read.problem:
             return read
         if read.column.read_as == "left out":
-            read = _missing_column(column, len(values))
+            read = _make_missing(column, len(values))
         read_as = read.column.read_as
         n_missing = read.column.missing
         if read_as != column.read_as and not {read_as, column.read_as} <= _NUMBERS:
@@ -140,8 +140,8 @@ class FittedColumns:
         return read
 
 
-def _missing_column(column: Column, n: int) -> ReadColumn:
-    """Return a column of n missing values, of the kind of one that was fitted."""
+def _make_missing(column: Column, n: int) -> ReadColumn:
+    """Return a column of n missing values, of the type of a fitted column."""
     column = replace(column, missing=n)
     if column.read_as == "category":
         return ReadColumn(column, words=pa.nulls(n, pa.large_string()))
@@ -151,7 +151,7 @@ def _missing_column(column: Column, n: int) -> ReadColumn:
 
 
 def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumns]:
-    """Fit the treatment of feature columns; return [n, features] numbers, and the treatment."""
+    """Return features [n, features] and the fitted encoding of the columns they come from."""
     # In the order of _KINDS: vectors, numbers and booleans as they are; those with missing values
     # (filled by the median or the more frequent one), then a 0/1 column each that says where; dates
     # as their parts; categories as a 0/1 column a value. x is float64, or of a smaller type that
@@ -160,7 +160,7 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
 
     # Stable: within a kind, the table's order stays.
     columns = sorted(columns, key=lambda read: _KINDS.index(kind_of(read.column)))
-    width = sum(map(_most_columns, columns))
+    width = sum(map(_count_features, columns))
     grid = Grid(columns)
     check_fits(16.0 * len(grid) * width, f"{width:,} features of {len(grid):,} samples")
     positions = {
@@ -174,7 +174,7 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
     for kind, _, idx in steps:
         step = transformer.named_transformers_[kind]
         columns_of_kind = [columns[j] for j in idx]
-        names += _names(kind, step, columns_of_kind)
+        names += _name_features(kind, step, columns_of_kind)
         treated += [
             replace(read.column, treatment=_describe_step(kind, step, position, read))
             for position, read in enumerate(columns_of_kind)
@@ -194,7 +194,7 @@ _KINDS += ["dates", "categories"]
 
 
 def _make_step(kind: str) -> Any:
-    """Return the transformer, not yet fitted, of one kind of columns."""
+    """Return the unfitted scikit-learn transformer for one kind of columns."""
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
 
@@ -219,7 +219,7 @@ def _make_step(kind: str) -> Any:
 
 
 def kind_of(column: Column) -> str:
-    """Return the name of the fitted step that takes a column."""
+    """Return which step of the ColumnTransformer a column goes through, such as "dates"."""
     if column.read_as in _NUMBERS:
         if not column.missing:
             return "numbers"
@@ -227,8 +227,8 @@ def kind_of(column: Column) -> str:
     return {"vector": "vectors", "date": "dates", "category": "categories"}[column.read_as]
 
 
-def _most_columns(read: ReadColumn) -> int:
-    """Return how many columns of x a column becomes at most."""
+def _count_features(read: ReadColumn) -> int:
+    """Return how many features a column becomes at most."""
     if read.words is not None:
         return min(MAX_CATEGORIES, (read.column.n_values or 0) + 1)
     if read.values is not None and read.values.ndim == 2:
@@ -238,8 +238,8 @@ def _most_columns(read: ReadColumn) -> int:
     return 1 + bool(read.column.missing)
 
 
-def _names(kind: str, step: Any, columns: list[ReadColumn]) -> list[str]:
-    """Return the names of the columns of x that a fitted step makes."""
+def _name_features(kind: str, step: Any, columns: list[ReadColumn]) -> list[str]:
+    """Return the names of the features that a fitted step makes."""
     names = [read.column.name for read in columns]
     if kind == "vectors":
         widths = [read.values.shape[1] for read in columns if read.values is not None]
@@ -252,7 +252,7 @@ def _names(kind: str, step: Any, columns: list[ReadColumn]) -> list[str]:
 
 
 def _describe_step(kind: str, step: Any, position: int, read: ReadColumn) -> str:
-    """Return what became of a column in words; position: among those of its step."""
+    """Return in words what features a column became; position: in its step."""
     column = read.column
     if kind == "vectors":
         return f"{read.values.shape[1]:,} columns"  # pyrefly: ignore[missing-attribute] (vectors have values)
@@ -283,7 +283,7 @@ def _describe_step(kind: str, step: Any, position: int, read: ReadColumn) -> str
 
 
 def refuse(columns: Sequence[ReadColumn], name: str) -> None:
-    """Raise one error on all columns that cannot be used; do nothing where there is none."""
+    """Raise one error that names all columns with a problem; return if there is none."""
     bad = [c for c in columns if c.problem]
     if not bad:
         return

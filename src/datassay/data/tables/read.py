@@ -37,7 +37,7 @@ class ReadColumn:
     is_ambiguous: bool = False  # whether their mark may be a thousands separator
 
     def take(self, rows: np.ndarray) -> "ReadColumn":
-        """Select rows by [m] integers."""
+        """Return the column with these rows only, [m] positions."""
         values = select_rows(self.values, rows)
         words = None
         if self.words is not None:
@@ -46,7 +46,7 @@ class ReadColumn:
 
 
 def report_missing(column: Column, is_missing: np.ndarray) -> ReadColumn:
-    """Return a column that must have no missing values: with its problem, or a target's gaps."""
+    """Return a column with its problem: values are missing; of a target which ones are."""
     column = replace(column, missing=int(is_missing.sum()))
     if column.read_as == "target" and not is_missing.all():
         return ReadColumn(column, is_missing=is_missing)
@@ -58,7 +58,7 @@ def report_missing(column: Column, is_missing: np.ndarray) -> ReadColumn:
 
 
 def rows_of(mask: np.ndarray) -> str:
-    """Return the numbers of the first rows where a mask is true, as text for an error."""
+    """Return the first row numbers where a mask is True as text, such as "rows 3, 17"."""
     rows = np.flatnonzero(mask)
     word = inflect(len(rows), "row", "rows")
     return f"{word} {', '.join(map(str, rows[:SHOWN]))}{text_if(len(rows) > SHOWN, ', ...')}"
@@ -95,13 +95,13 @@ class Choices:
         return {c for c, role in self.roles.items() if role not in {"target", "ids"}}
 
     def targets(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return several targets of a table with these columns; none where one is meant."""
+        """Return the names of several targets, split at commas; () if one column is meant."""
         if self.target is None or self.target in names or "," not in self.target:
             return ()
         return tuple(self.target.split(","))
 
     def form_of(self, name: str) -> str:
-        """Return how the strings of a column were written where it was first read, or ""."""
+        """Return the number or date format of a column that was read before, or ""."""
         if name in self.earlier:
             return self.earlier[name].form
         return ""
@@ -129,7 +129,7 @@ def join_targets(target: Any) -> str | None:
 
 
 def names_of(option: str, value: Any) -> tuple[str, ...]:
-    """Return the columns that the user names, one alone or several; None: no column."""
+    """Return the column names of an option as a tuple; () for None; raise for other values."""
     names = coalesce(value, ())
     if isinstance(value, str):
         names = (value,)
@@ -144,7 +144,7 @@ def names_of(option: str, value: Any) -> tuple[str, ...]:
 
 
 def check_choices(choices: Choices, names: Sequence[str], table: str) -> None:
-    """Refuse choices of columns that the table does not have, or that contradict each other."""
+    """Raise if a choice names a column that is absent, or two choices contradict."""
     columns = set(names)
     options = dict[str, str](choices.roles)  # column → its role, or the option that names it
     for option in _OPTIONS:

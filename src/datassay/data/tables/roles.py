@@ -18,7 +18,7 @@ NOTE, DECIMAL = b"note", b"decimal"  # of a table's metadata: what its reader ha
 
 
 def resolve_roles(table: pa.Table, name: str, choices: Choices) -> tuple[pa.Table, Choices]:
-    """Return a table with pandas' row labels as a column, and choices with target and ids."""
+    """Return the table, and choices with the names of its target and id columns found."""
     # ids are None where rows are numbered. Refused: a column not there or named twice, no target,
     # no feature, no row.
     decimal = (table.schema.metadata or {}).get(DECIMAL, b"").decode()
@@ -36,7 +36,7 @@ def resolve_roles(table: pa.Table, name: str, choices: Choices) -> tuple[pa.Tabl
     inputs = [n for n in names if n not in {choices.ids, *asides} and n not in labels]
     target = choices.target
     if target is None and inputs:
-        target = _named_target(inputs, name)
+        target = _find_target(inputs, name)
     _check_inputs([n for n in inputs if n != target], names, name, target, choices)
     choices = replace(choices, target=target, decimal=decimal)
     check_choices(choices, names, name)  # the target that was found may be one to drop
@@ -47,8 +47,8 @@ def resolve_roles(table: pa.Table, name: str, choices: Choices) -> tuple[pa.Tabl
     return table, choices
 
 
-def _named_target(inputs: list[str], name: str) -> str:
-    """Return the only column, or the one called as TARGETS; raise where none or several are."""
+def _find_target(inputs: list[str], name: str) -> str:
+    """Return the column named like a target, or the only one; raise if that is not one."""
     candidates = [column for column in inputs if column.strip().casefold() in TARGETS]
     if len(candidates) == 1 or len(inputs) == 1:
         return (candidates or inputs)[0]
@@ -61,7 +61,7 @@ def _named_target(inputs: list[str], name: str) -> str:
 
 
 def find_ids(table: pa.Table, choices: Choices) -> str | None:
-    """Return the first column whose values name the rows, one called as ids are first; or None."""
+    """Return the first column that can be ids, one named "id" first; None if none can."""
     reserved = {*choices.drop, *choices.keep, *choices.categorical, *choices.text}
     candidates = []
     if table.num_columns < 2:  # the only feature
@@ -79,7 +79,7 @@ def find_ids(table: pa.Table, choices: Choices) -> str | None:
 
 
 def column_names(table: pa.Table, name: str) -> list[str]:
-    """Return the names of a table's columns; refuse names that repeat or are no text."""
+    """Return a table's column names; raise if they repeat or are no text."""
     try:
         names = table.column_names
     except UnicodeDecodeError as error:
@@ -96,7 +96,7 @@ def column_names(table: pa.Table, name: str) -> list[str]:
 
 
 def check_names(names: list[str], name: str, choices: Choices) -> None:
-    """Refuse choices that name columns which a table with these names does not have."""
+    """Raise if a role names a column that is not among `names`."""
     for role in ROLES:
         column = getattr(choices, role)
         is_name = isinstance(column, str)
@@ -112,7 +112,7 @@ def check_names(names: list[str], name: str, choices: Choices) -> None:
 def _check_inputs(
     inputs: list[str], names: list[str], name: str, target: str | None, choices: Choices
 ) -> None:
-    """Refuse a table without a target or a feature, or with a nameless feature."""
+    """Raise if the table has no target, no feature, or a feature without a name."""
     if "" in inputs:
         raise DataError(
             f"every feature column must have a name; one of {name} has none. If it numbers the "

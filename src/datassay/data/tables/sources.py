@@ -31,7 +31,7 @@ WORDS = "its words: an embedding, or tf-idf weights"
 def table_source(
     table: pa.Table, name: str, choices: Choices, all_targets: tuple[str, ...] = ()
 ) -> Source:
-    """Return the samples of a table, one a row; rows without a target are left out.
+    """Return the samples of a table, one a row, without rows that lack a target.
 
     Ids are row numbers in the table, unless row labels of pandas or a column name the rows.
     `all_targets` names the targets in warnings where the one read here stands for several.
@@ -82,7 +82,7 @@ def table_source(
     kind = table[target].type
     ranks = ()
     if pa.types.is_dictionary(kind) and kind.ordered and choices.task != "regression":
-        ranks = _ranks(table[target])
+        ranks = _list_ordered_classes(table[target])
         warnings.append(
             f"The order of the classes of {target!r} orders what is shown and no more: each miss "
             "counts as much. Where their ranks are numbers, task regression counts misses by "
@@ -93,7 +93,7 @@ def table_source(
     if positions is not None:
         rows = table.take(pa.array(positions))
     del table
-    source = _source(read, rows, name, choices, positions)
+    source = _make_source(read, rows, name, choices, positions)
     column_of = {column.name: column for column in source.columns}
     column_of[target] = replace(column_of[target], missing=n_missing)
     column_of |= {n: Column(n, "left out", note="row labels of pandas") for n in labels}
@@ -134,7 +134,7 @@ class Glance:
 
 
 def glance_at(table: pa.Table, name: str, choices: Choices) -> Glance:
-    """Return what a table holds; raise, as `table_source` does, where it cannot be used."""
+    """Return a table's columns as they would be read; raise as `table_source` does."""
     table, choices = resolve_roles(table, name, choices)
     labels = row_labels(table) - set(choices.roles)
     read = _read_columns(table.drop_columns([*labels]), name, choices)
@@ -148,8 +148,8 @@ def glance_at(table: pa.Table, name: str, choices: Choices) -> Glance:
     return Glance(table.num_rows, tuple(c.column for c in read.values()), y, class_names)
 
 
-def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
-    """Return the classes that an ordered column of strings holds, in its order; () for numbers."""
+def _list_ordered_classes(target: pa.ChunkedArray) -> tuple[str, ...]:
+    """Return class names in the order of an ordered categorical target; () for numbers."""
     values = {*target.unique().to_pylist()}
     names = target.unify_dictionaries().chunk(0).dictionary.to_pylist()
     if not isinstance(names[0], str):
@@ -158,7 +158,7 @@ def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
 
 
 def _read_several(table: pa.Table, name: str, choices: Choices, targets: tuple[str, ...]) -> Source:
-    """Return the source of a table with several targets, which are numbers: y is [n, k]."""
+    """Return the source of a table with several numeric targets: y is [n, k]."""
     table, read = read_targets(table, name, choices, targets)
     choices = replace(choices, target=targets[0], task="regression")
     source = table_source(table.drop_columns(list(targets[1:])), name, choices, targets)
@@ -175,7 +175,7 @@ def _read_several(table: pa.Table, name: str, choices: Choices, targets: tuple[s
 def read_targets(
     table: pa.Table, name: str, choices: Choices, targets: tuple[str, ...]
 ) -> tuple[pa.Table, list[ReadColumn]]:
-    """Return a table, its first target missing where another is, and all targets of other rows."""
+    """Return the table without rows that lack a target, and the k targets of all others."""
     # Refused are targets that are no columns or no numbers.
     names = column_names(table, name)
     choices_by_target = {n: replace(choices, target=n, task="regression") for n in targets}
@@ -206,7 +206,7 @@ def read_targets(
 
 
 def _read_columns(table: pa.Table, name: str, choices: Choices) -> dict[str, ReadColumn]:
-    """Read all columns of a table, by name; raise one error where some cannot be used."""
+    """Return name → column read; raise one error if some cannot be used."""
     read = {n: read_column(table[n], n, choices) for n in table.column_names}
     # A decimal mark that a column leaves open is that of the others, if they agree.
     marks = {column.decimal for column in read.values()} - {""}
@@ -219,7 +219,7 @@ def _read_columns(table: pa.Table, name: str, choices: Choices) -> dict[str, Rea
 
 
 def _describe_reading(read: dict[str, ReadColumn]) -> tuple[str, ...]:
-    """Return a line on strings read as numbers, codes as missing, and columns left out; or none."""
+    """Return lines: strings read as numbers, codes read as missing, columns left out."""
     as_values = "Strings are read as numbers or dates"
     as_missing = "Read as missing, as it lies far from the other numbers (not so with keep)"
     heads = (as_values, as_missing, "Not so read", "Left out")
@@ -240,14 +240,14 @@ def _describe_reading(read: dict[str, ReadColumn]) -> tuple[str, ...]:
     return (" ".join(parts),)
 
 
-def _source(
+def _make_source(
     read: dict[str, ReadColumn],
     rows: pa.Table,
     name: str,
     choices: Choices,
     positions: np.ndarray | None,
 ) -> Source:
-    """Return the source of what was read; `read` is emptied: columns are not held beside x."""
+    """Return the source made of the columns read; `read` is emptied to free memory."""
     # rows: of the user's own columns. positions: numbers of the rows, where some were left out.
     pa.default_memory_pool().release_unused()
     names = {role: getattr(choices, role) for role in ROLES}
@@ -301,7 +301,7 @@ def _source(
 
 
 def join_texts(words: list[pa.LargeStringArray]) -> Texts | None:
-    """Return the texts of each row line by line; None without columns."""
+    """Return each row's texts joined by line breaks, [n]; None without columns."""
     if len(words) > 1:
         words = [pc.binary_join_element_wise(*words, pa.scalar("\n", pa.large_string()))]
     if not words:
@@ -310,7 +310,7 @@ def join_texts(words: list[pa.LargeStringArray]) -> Texts | None:
 
 
 def plain_values(column: ReadColumn) -> np.ndarray:
-    """Return a column's values, or its words as a NumPy array."""
+    """Return a column's values, or its strings, as a NumPy array [n]."""
     if column.values is not None:
         return column.values
     assert column.words is not None

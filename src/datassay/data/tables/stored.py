@@ -19,7 +19,7 @@ from datassay.optional import coalesce, inflect, text_if
 
 
 def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
-    """Return a treatment as JSON values: its columns, features, what was learnt of each column."""
+    """Return fitted columns as JSON values, from which `restore_treatment` rebuilds them."""
     steps = fitted.transformer.named_transformers_
     positions = dict[str, int]()
     learned = []
@@ -35,7 +35,7 @@ def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
 def _describe_column(
     kind: str, step: Any, position: int, column: Column, features: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return what a fitted step has learnt of one column, as JSON values."""
+    """Return what was fitted of one column as JSON values: fill, categories, first date."""
     if kind == "vectors":
         is_part = (f"{column.name} {i}" in features for i in range(len(features)))
         return {"width": sum(is_part)}
@@ -56,7 +56,7 @@ def _describe_column(
 
 
 def restore_treatment(stored: Mapping[str, Any]) -> FittedColumns:
-    """Restore the treatment that was described; raise ValueError where its parts disagree."""
+    """Return fitted columns from `describe_treatment`; raise ValueError if inconsistent."""
     columns = tuple(Column(**fields) for fields in stored["columns"])
     n = max(2, *map(_rows_needed, stored["learned"]))
     pairs = list(zip(columns, stored["learned"], strict=True))
@@ -82,7 +82,7 @@ def _rows_needed(learned: Mapping[str, Any]) -> int:
 
 
 def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn:
-    """Return n made-up rows from which `fit_columns` learns the same of a column."""
+    """Return n synthetic values of a column to which the same encoding would be fitted."""
     kind = kind_of(column)
     if kind == "categories":
         words = [*learned["often"] * 2, *learned["rare"]]
@@ -103,7 +103,7 @@ def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn
 
 
 def describe_unseen(fitted: FittedColumns, table: pa.Table) -> list[str]:
-    """Return a line for each column of a table with categories that the fitted rows had not."""
+    """Return a line for each column of the table with categories unseen when fitted."""
     lines = []
     columns = [c for c in fitted.columns if kind_of(c) == "categories"]
     steps = fitted.transformer.named_transformers_

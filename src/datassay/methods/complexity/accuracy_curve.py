@@ -103,7 +103,7 @@ def accuracy_curve(
     else:
         all_sizes = np.asarray(sizes, np.int64)
     check_sizes(all_sizes, len(train))
-    start = _constant_error(val)
+    start = _score_constant(val)
     repeats = learner.repeats
     orders = np.stack([nested_order(train, np.random.default_rng([seed, r]))
                        for r in range(repeats)])  # fmt: skip
@@ -165,8 +165,8 @@ def nested_order(train: SampleSet, draw: np.random.Generator) -> Int[np.ndarray,
     return np.argsort(quantile, kind="stable")
 
 
-def _constant_error(val: SampleSet) -> float:
-    """Return the error of the best constant guess; raise where all targets are the same."""
+def _score_constant(val: SampleSet) -> float:
+    """Return the validation error of the best constant; raise if targets are all equal."""
     if len(val) < 2 or (val.y == val.y[0]).all():
         raise DataError(
             "the validation samples must be at least 2 with targets that differ; got "

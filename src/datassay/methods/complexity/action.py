@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from datassay.act.choose.gains import EXPECTED, ActionGain
 from datassay.act.choose.kinds import ActionKind
-from datassay.act.choose.parts import R2, Yardstick
+from datassay.act.choose.parts import R2, ScoringRule
 from datassay.data.samples import SampleSet
 from datassay.methods.complexity.accuracy_curve import AccuracyCurve, nested_order
 from datassay.methods.complexity.needed_samples import extrapolate
@@ -26,7 +26,7 @@ DRAWS = 400
 def gain_of_more(
     learner: Learner,
     train: SampleSet,
-    rule: Yardstick,
+    rule: ScoringRule,
     *,
     whole: Float[np.ndarray, "_ m k"] | None = None,
     seed: int = 0,
@@ -68,7 +68,7 @@ def gain_of_more(
     predictions[n_smaller:n_smaller] = whole_predictions  # before the others of all n samples
     scores = np.concatenate([rule.scores(p) for p in predictions])
     errors = 1 - scores.reshape(len(sizes), learner.repeats, -1)
-    curve = AccuracyCurve(sizes, errors, _constant_error(train, rule), rule.metric)
+    curve = AccuracyCurve(sizes, errors, _score_constant(train, rule), rule.metric)
     laws = extrapolate(curve, draws=DRAWS, seed=seed)
     error_now, error_later = laws.draws.errors(np.array([n, FACTOR * n], float)).T
     ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
@@ -80,11 +80,11 @@ def gain_of_more(
     )  # fmt: skip
 
 
-def _constant_error(train: SampleSet, rule: Yardstick) -> float:
-    """Return the error of the best constant guess."""
-    if rule.metric == R2 or rule.worth is None:
+def _score_constant(train: SampleSet, rule: ScoringRule) -> float:
+    """Return the error of predicting the commonest class or the mean target."""
+    if rule.metric == R2 or rule.credit is None:
         return 1.0
-    return float(1 - rule.worth.mean(0).max())
+    return float(1 - rule.credit.mean(0).max())
 
 
 ACTIONS = (

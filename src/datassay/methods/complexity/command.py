@@ -73,7 +73,7 @@ class CurveSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool = False) -> None:
-        """Check the values by themselves, before anything heavy is imported."""
+        """Raise if a setting is out of range, before anything heavy is imported."""
         for score in self.accuracy:
             in_interval("accuracy", score, 0, 1, "()", why=", as 0.95 for 95 %")
         in_interval("repeats", self.repeats, 2, MOST_REPEATS, why=", so that the noise is known")
@@ -103,7 +103,7 @@ class TeacherSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool = False) -> None:
-        """Check the values by themselves, before anything heavy is imported."""
+        """Raise if a setting is out of range, before anything heavy is imported."""
         for name in ("teachers", "students", "max_samples"):
             at_least(name.replace("_", "-"), getattr(self, name), 1)
         at_least("depth", self.depth, 0)

@@ -114,7 +114,7 @@ def run(
     progress(step, 2, 3)
     prediction = forecast(curve, seed=settings.seed)
     progress(step, 3, 3)
-    targets = settings.accuracy or _default_scores(curve)
+    targets = settings.accuracy or _choose_scores(curve)
     needed = tuple(extrapolation.needed(score) for score in sorted(set(targets)))
     findings = CurveFindings(
         train, val, settings.model, extrapolation, blind, needed, prediction, not settings.accuracy
@@ -131,8 +131,8 @@ def run(
     return replace(findings, facts=facts)
 
 
-def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:
-    """Return the score at half the present error, to two digits; 0.999 without any error."""
+def _choose_scores(curve: AccuracyCurve) -> tuple[float, ...]:
+    """Return (score to ask samples for,): half the present error; 0.999 without error."""
     half_error = float(curve.errors[-1].mean()) / 2
     if half_error <= 0:
         return (0.999,)
@@ -149,22 +149,22 @@ def page(findings: CurveFindings) -> Page:
         "span": span,
         # No upper end, and a median beyond what intervals were checked to: it says too much.
         "vague": lambda n: math.isinf(n.high) and n.median > CHECKED * findings.n,
-        "twice": _twice(findings),
+        "twice": _forecast_doubling(findings),
         "is_default": findings.is_default,
         "networks": NETWORKS,
-        "other_model": _other_model(findings),
+        "other_model": _suggest_model(findings),
         "checked": CHECKED,
     }
     blocks = {
-        "score": _score_figure(findings),
-        "needed": _needed_table(findings),
-        "expected": _expected_table(findings),
+        "score": _plot_scores(findings),
+        "needed": _tabulate_needed(findings),
+        "expected": _tabulate_expected(findings),
     }
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
 
-def _other_model(findings: CurveFindings) -> str:
-    """Return a model of scikit-learn to compare the network of a table with; "" of other models."""
+def _suggest_model(findings: CurveFindings) -> str:
+    """Return a scikit-learn model to compare a table's network with; "" for other models."""
     if findings.model != HEAD or findings.samples.kind != "row" or findings.samples.y.ndim > 1:
         return ""
     kind = "Classifier" if findings.samples.is_classification else "Regressor"
@@ -172,7 +172,7 @@ def _other_model(findings: CurveFindings) -> str:
 
 
 def samples(n: float) -> str:
-    """Format a number of samples to two digits: "2,300", and "never" for infinity."""
+    """Return a number of samples in words: "2,300", or "never" for infinity."""
     if not math.isfinite(n):
         return "never"
     if n >= 1e9:
@@ -182,7 +182,7 @@ def samples(n: float) -> str:
 
 
 def span(needed: NeededSamples) -> str:
-    """Format the interval: "1,500 to 8,000", or without an upper end "at least 1,500"."""
+    """Return the interval in words: "1,500 to 8,000", or "at least 1,500"."""
     if not math.isfinite(needed.low):
         return "no number of samples"
     if not math.isfinite(needed.high):
@@ -190,8 +190,8 @@ def span(needed: NeededSamples) -> str:
     return f"{samples(needed.low)} to {samples(needed.high)}"
 
 
-def _twice(findings: CurveFindings) -> dict[str, Any]:
-    """Return the gain of twice the samples: interval (5, 50, 95 %), unit, whether it is small."""
+def _forecast_doubling(findings: CurveFindings) -> dict[str, Any]:
+    """Return the expected gain of doubling the samples: quantiles, unit, whether small."""
     n = np.array([1.0, 2.0]) * findings.n
     errors = findings.extrapolation.draws.errors(n)
     gain = np.quantile(errors[:, 0] - errors[:, 1], [0.05, 0.5, 0.95])
@@ -203,8 +203,8 @@ def _twice(findings: CurveFindings) -> dict[str, Any]:
     }
 
 
-def _needed_table(findings: CurveFindings) -> Table:
-    """Return what each wanted score needs: median, interval, share of draws that never reach it."""
+def _tabulate_needed(findings: CurveFindings) -> Table:
+    """Return a table: samples needed for each wanted score, with interval."""
     rows = []
     for n in findings.needed:
         median = "not in most curves"
@@ -215,8 +215,8 @@ def _needed_table(findings: CurveFindings) -> Table:
     return table("Samples needed", columns, rows, in_terminal=True)
 
 
-def _expected_table(findings: CurveFindings) -> Table:
-    """Return the scores expected of one to eight times the samples, and of infinitely many."""
+def _tabulate_expected(findings: CurveFindings) -> Table:
+    """Return a table: scores expected of 1 to 8 times the samples, and of infinitely many."""
     n = np.array(AHEAD, np.float64) * findings.n
     scores = [*findings.extrapolation.score(n).T, findings.extrapolation.ceiling]
     names = [*(f"{x:,.0f}" for x in n), "as many as you like"]
@@ -228,13 +228,13 @@ def _expected_table(findings: CurveFindings) -> Table:
     return table("Expected scores", columns, rows, in_terminal=True)
 
 
-def _score_figure(findings: CurveFindings) -> "Figure":
-    """Plot the score of every fit, the median law with its interval, and the scores wanted."""
+def _plot_scores(findings: CurveFindings) -> "Figure":
+    """Return a chart: each fit's score, the fitted curve with its interval, scores wanted."""
     curve = findings.extrapolation.curve
     metric = findings.metric
-    figure, n = _chart(findings, metric)
+    figure, n = _start_chart(findings, metric)
     low, median, high = findings.extrapolation.score(n)
-    _band(figure, n, low, high, findings.interval)
+    _fill(figure, n, low, high, findings.interval)
     hover = f"%{{x:,.0f}} samples: {metric} %{{y:.3f}}<extra></extra>"
     line(figure, n, median, "law, median", BLUE, hover, width=2.5)
     fit_sizes = np.repeat(curve.sizes, curve.score.shape[1])
@@ -255,8 +255,8 @@ def _score_figure(findings: CurveFindings) -> "Figure":
     return figure
 
 
-def _chart(findings: CurveFindings, y_title: str) -> "tuple[Figure, np.ndarray]":
-    """Return a chart over sizes with the largest measured one marked, and the sizes of a law."""
+def _start_chart(findings: CurveFindings, y_title: str) -> "tuple[Figure, np.ndarray]":
+    """Return an empty chart over sample sizes, and the sizes at which to draw a curve."""
     # As far as the wanted scores need, 8 to 64 times the samples there are.
     needed = [n for score in findings.needed for n in (score.median, score.high) if np.isfinite(n)]
     least_reach = AHEAD[-1] * findings.n
@@ -269,7 +269,7 @@ def _chart(findings: CurveFindings, y_title: str) -> "tuple[Figure, np.ndarray]"
     return figure, n
 
 
-def _band(figure: "Figure", n: np.ndarray, low: np.ndarray, high: np.ndarray, name: str) -> None:
+def _fill(figure: "Figure", n: np.ndarray, low: np.ndarray, high: np.ndarray, name: str) -> None:
     """Fill the area between two curves over n."""
     x = np.r_[n, n[::-1]]
     y = np.r_[low, high[::-1]]
@@ -291,7 +291,7 @@ def _mark_needed(figure: "Figure", needed: NeededSamples, end: float) -> None:
 
 
 def files(findings: CurveFindings, page: Page) -> dict[str, pa.Table | str]:
-    """Return every fit as a table, and the summary, where infinite numbers are null."""
+    """Return file name → table of all fits, and summary.json (infinity as null)."""
     sizes = np.array(AHEAD, np.float64) * findings.n
     names = ("low", "median", "high")
     extrapolation = findings.extrapolation

@@ -108,7 +108,7 @@ def fit_curve_laws(
     floor = np.zeros(len(errors))
     ones = np.ones(len(errors))
     if kind == "power":
-        fitted, (floor, drop), misfit = _search(
+        fitted, (floor, drop), misfit = _search_parameters(
             lambda c: _fit_power(sizes / reference, errors, weights, c[..., 0]),
             [EXPONENTS], 60, len(errors),
         )  # fmt: skip
@@ -116,7 +116,7 @@ def fit_curve_laws(
         bend = ones
     else:
         bounds = [(sizes[0] * BENDS[0], sizes[-1] * BENDS[1]), EXPONENTS]
-        fitted, (floor,), misfit = _search(
+        fitted, (floor,), misfit = _search_parameters(
             lambda p: _fit_start(sizes, errors, weights, start, p), bounds, 30, len(errors)
         )
         bend, exponent = fitted.T
@@ -137,10 +137,10 @@ def join_laws(parts: list[CurveLaws]) -> CurveLaws:
 Profile = Callable[[np.ndarray], tuple[np.ndarray, tuple[np.ndarray, ...]]]
 
 
-def _search(
+def _search_parameters(
     profile: Profile, bounds: list[tuple[float, float]], n_values: int, n_curves: int
 ) -> tuple[Float[np.ndarray, "D p"], tuple[np.ndarray, ...], Float[np.ndarray, " D"]]:
-    """Return the p positive parameters of least misfit per curve, the linear ones, and the misfit.
+    """Return the nonlinear parameters of least misfit, [D, p], the linear ones, and the misfit.
 
     The grid has n_values of each parameter, at equal ratios, and is refined around the best.
     """
@@ -169,7 +169,7 @@ def _fit_power(
     w: Float[np.ndarray, " K"],
     c: Float[np.ndarray, "E G"],
 ) -> tuple[Float[np.ndarray, "D G"], tuple[Float[np.ndarray, "D G"], Float[np.ndarray, "D G"]]]:
-    """Return misfit, and floor and drop, both at least 0: where one would be negative it is 0."""
+    """Return misfit [D, G], and floor and drop ≥ 0 of power laws with parameters c."""
     # error ≈ floor + drop g. s, sg, sgg, se, seg and see are the sums over sizes of w times 1, g,
     # g², error, error · g and error².
     g = ratio ** -c[..., None]  # [E, G, K], E is 1 or D
@@ -198,7 +198,7 @@ def _fit_start(
     start: float,
     p: Float[np.ndarray, "E G 2"],
 ) -> tuple[Float[np.ndarray, "D G"], tuple[Float[np.ndarray, "D G"]]]:
-    """Return misfit, and a floor in [0, start]: error ≈ start h + floor (1 − h)."""
+    """Return misfit [D, G] and floor of laws that start at `start`: start h + floor (1 − h)."""
     # h = 1/(1 + (n/bend)^c), p holds bend and c. uu, ue, uh, hh, he and see are sums over sizes of
     # w times two of u = 1 − h, h and error.
     h = 1 / (1 + (sizes / p[..., :1]) ** p[..., 1:])  # [E, G, K]

@@ -50,7 +50,7 @@ class Law:
     def n_samples(self, size: float | Real[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         """Return the samples that the law expects, also for sizes beyond size_range."""
         t = np.atleast_1d(np.asarray(size, dtype=float))
-        slope = self.coef["b"] * _grow(self.kind, t, self.coef.get("c", 1.0))
+        slope = self.coef["b"] * _evaluate_growth(self.kind, t, self.coef.get("c", 1.0))
         return self.coef.get("a", 0.0) + slope
 
 
@@ -89,8 +89,8 @@ def fit_laws(
     size = np.asarray(size, dtype=float)
     remedy = "Leave smaller networks out."
     require(size.min() >= 2, "size", "be 2 or more", size.min(), remedy=remedy, error=DataError)
-    size, medians = _medians(size, n_opt, n_resamples, level, seed)
-    laws = [_law(kind, name, size, medians, level) for kind in FORMULAS]
+    size, medians = _bootstrap_medians(size, n_opt, n_resamples, level, seed)
+    laws = [_fit_law(kind, name, size, medians, level) for kind in FORMULAS]
     return tuple(sorted(laws, key=lambda law: -law.r_squared))
 
 
@@ -123,14 +123,14 @@ def fit_joint_law(
     Source: S3 eq. (2.14). Deviation: with a constant.
     """
     t = np.asarray(n_inputs, dtype=float) * np.log(np.asarray(width, dtype=float))
-    t, medians = _medians(t, n_opt, n_resamples, level, seed)
-    return _law("linear", "d·log m", t, medians, level)
+    t, medians = _bootstrap_medians(t, n_opt, n_resamples, level, seed)
+    return _fit_law("linear", "d·log m", t, medians, level)
 
 
-def _medians(
+def _bootstrap_medians(
     t: np.ndarray, n_opt: np.ndarray, n_resamples: int, level: float, seed: int
 ) -> tuple[Float[np.ndarray, " sizes"], Float[np.ndarray, "resamples sizes"]]:
-    """Return sizes with a finite median over teachers; their medians, row 0 not resampled."""
+    """Return sizes with finite medians, and medians over teachers: row 0 data, then resampled."""
     at_least("n_resamples", n_resamples, 1)
     fraction("level", level, "()")
     n_opt = np.asarray(n_opt, dtype=float)
@@ -148,7 +148,7 @@ def _medians(
     return t[is_finite], np.vstack([median(n_opt[is_finite])[None], resampled])
 
 
-def _law(
+def _fit_law(
     kind: str,
     name: str,
     t: Float[np.ndarray, " sizes"],
@@ -180,8 +180,8 @@ def _law(
     )
 
 
-def _grow(kind: str, t: np.ndarray, exponent: float | np.ndarray) -> np.ndarray:
-    """Return the function of t that a kind of law multiplies by b and adds to a."""
+def _evaluate_growth(kind: str, t: np.ndarray, exponent: float | np.ndarray) -> np.ndarray:
+    """Return g(t) of the law N = a + b g(t), such as log t or tᶜ."""
     if kind == "linear":
         return t
     if kind == "log":
@@ -197,7 +197,7 @@ def _fit_affine(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Fit a + b·shape(t) by least squares; return both coefficients, and the fitted medians."""
-    basis = np.column_stack([np.ones_like(t), _grow(kind, t, 1.0)])  # [sizes, 2]
+    basis = np.column_stack([np.ones_like(t), _evaluate_growth(kind, t, 1.0)])  # [sizes, 2]
     coef = np.linalg.lstsq(basis, medians.T, rcond=None)[0]  # [2, resamples]
     return {"a": coef[0], "b": coef[1]}, (basis @ coef).T
 
@@ -206,17 +206,19 @@ def _fit_power(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Fit b·shape(t)^c; return both coefficients, and the fitted medians."""
-    shapes = _grow(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
+    shapes = _evaluate_growth(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
     # With the best factor b a shape takes its squared projection off the residual Σ N².
     explained = np.square(medians @ (shapes / np.linalg.norm(shapes, axis=1)[:, None]).T)
-    exponent = _peak(explained)
-    shape = _grow(kind, t[None], exponent[:, None])  # [resamples, sizes]
+    exponent = _find_peak(explained)
+    shape = _evaluate_growth(kind, t[None], exponent[:, None])  # [resamples, sizes]
     factor = (medians * shape).sum(1) / np.square(shape).sum(1)
     return {"b": factor, "c": exponent}, factor[:, None] * shape
 
 
-def _peak(explained: Float[np.ndarray, "resamples exponents"]) -> Float[np.ndarray, " resamples"]:
-    """Return the exponents at which the parabolas through the best of EXPONENTS peak."""
+def _find_peak(
+    explained: Float[np.ndarray, "resamples exponents"],
+) -> Float[np.ndarray, " resamples"]:
+    """Return the exponent of largest explained variance, interpolated by a parabola."""
     peak_idx = np.clip(explained.argmax(1), 1, len(EXPONENTS) - 2)
     rows = np.arange(len(peak_idx))
     lower, middle, upper = (explained[rows, peak_idx + k] for k in (-1, 0, 1))

@@ -174,7 +174,7 @@ def extrapolate(
     rng = np.random.default_rng(seed)
     sizes = curve.sizes.astype(np.float64)
     mean = curve.errors.mean((1, 2))
-    weights = 1 / _variance(curve)
+    weights = 1 / _estimate_variance(curve)
     settings = {"start": curve.start, "reference": float(sizes[-1])}
     errors = _resample(curve, draws, resample_validation, rng)
     errors = errors * _draw_shared_factors(curve, draws, rng)
@@ -222,8 +222,8 @@ def _most_left_out(n_sizes: int) -> int:
     return min(MOST_LEFT_OUT, max(0, n_sizes - FEWEST_SIZES))
 
 
-def _variance(curve: AccuracyCurve) -> Float[np.ndarray, " K"]:
-    """Return the squared uncertainty of the mean error at each size."""
+def _estimate_variance(curve: AccuracyCurve) -> Float[np.ndarray, " K"]:
+    """Return the squared standard error of the mean error at each size, [K]."""
     # Of the mean over repeats, of the law itself, and one validation sample, so that none is 0.
     error = curve.errors.mean(2)
     repeats, m = curve.errors.shape[1:]

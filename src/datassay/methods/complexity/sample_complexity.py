@@ -224,7 +224,7 @@ def bisect(
     high = {k: int(n) for k, n in enumerate(doubled) if np.isfinite(n)}
     low = {k: n // 2 for k, n in high.items()}
     for i in range(search.depth):
-        for n, teachers in _by_middle(low, high).items():
+        for n, teachers in _group_by_middle(low, high).items():
             for k, is_enough in zip(teachers, recover(teachers, n), strict=True):
                 if is_enough:
                     high[k] = n
@@ -235,8 +235,8 @@ def bisect(
     return doubled, opt, trials
 
 
-def _by_middle(low: Mapping[int, int], high: Mapping[int, int]) -> dict[int, list[int]]:
-    """Group the unfinished teachers by the next N to try."""
+def _group_by_middle(low: Mapping[int, int], high: Mapping[int, int]) -> dict[int, list[int]]:
+    """Return next N to try → teachers whose search interval has it as its middle."""
     groups: dict[int, list[int]] = {}
     for k, top in high.items():
         if top - low[k] > 1:

@@ -151,7 +151,7 @@ def train_students(
         update = _Adam(w, recipe.lr)
     else:
         update = _Descent(w, recipe.lr)
-    scale = _loss_scale(recipe, batch_size, n_units)
+    scale = _compute_loss_scale(recipe, batch_size, n_units)
     gradient = _Gradient(w, x[:, :batch_size], y[:, :batch_size], axes.index(3), scale)
     draw = torch.Generator().manual_seed(0)
     for _ in range(recipe.epochs):
@@ -165,7 +165,7 @@ def train_students(
     return w.permute([axes.index(axis) for axis in range(4)])
 
 
-def _loss_scale(recipe: StudentRecipe, n: int, width: int) -> float:
+def _compute_loss_scale(recipe: StudentRecipe, n: int, width: int) -> float:
     """Return the factor of the loss: Σ_i (y_i − f(x_i))² with outputs of eq. (2.1) times this."""
     scale = 1.0
     if recipe.reduction == "mean":

@@ -110,7 +110,7 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
     varied = "d"
     if len(settings.width) > 1:
         varied = "d·log m" if len(settings.inputs) > 1 else "m"
-    laws = _laws(trials, varied, settings.seed)
+    laws = _fit_laws(trials, varied, settings.seed)
     facts = {
         "Inputs d": ", ".join(map(str, settings.inputs)),
         "Width m": ", ".join(map(str, settings.width)),
@@ -124,8 +124,8 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
     return TeacherFindings(trials, varied, laws, facts=facts)
 
 
-def _laws(trials: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
-    """Return the laws in what varies, best R² first; none with few medians, or a size below 2."""
+def _fit_laws(trials: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
+    """Return the fitted laws by falling R²; () with too few medians or a size below 2."""
     d = trials.n_inputs.astype(np.float64)
     m = trials.width.astype(np.float64)
     size = d if varied == "d" else m
@@ -148,7 +148,7 @@ def page(findings: TeacherFindings) -> Page:
         "shapes": SHAPES,
         "other": findings.other,
         "fits": FITS,
-        "wider": _wider_range(findings),
+        "wider": _suggest_wider_range(findings),
         "lost": [s for s in sizes if not np.isfinite(s.median)],
         "n_lost": sum(s.n_not_recovered for s in sizes),
         "fewest_sizes": FEWEST_SIZES,
@@ -159,18 +159,18 @@ def page(findings: TeacherFindings) -> Page:
         for law in findings.laws
     ]
     columns = ("inputs d", "width m", "median N", "range over teachers", "not recovered")
-    by_size = table("Sample complexity by size", columns, map(_size_row, sizes), in_terminal=True)
+    by_size = table("Sample complexity by size", columns, map(_format, sizes), in_terminal=True)
     columns = ("law", "R² of the medians", "with teachers resampled")
     blocks = {
-        "complexity": _complexity_figure(findings),
+        "complexity": _plot_complexity(findings),
         "sizes": by_size,
         "laws": table("Laws", columns, laws),
     }
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
 
-def _wider_range(findings: TeacherFindings) -> str:
-    """Return the command that measures up to twice the largest size; "" where one law is clear."""
+def _suggest_wider_range(findings: TeacherFindings) -> str:
+    """Return a command that measures twice the largest size; "" if one law is clear."""
     if findings.other is None and (findings.law is None or findings.law.r_squared >= FITS):
         return ""
     option = {"m": "--width"}.get(findings.varied, "--inputs")
@@ -182,8 +182,8 @@ def write_law(law: Law) -> str:
     return law.formula.replace("-", "−")
 
 
-def _size_row(size: SampleComplexity) -> tuple[str, ...]:
-    """Return a size's cells: d, m, median N, range over teachers, how many were not recovered."""
+def _format(size: SampleComplexity) -> tuple[str, ...]:
+    """Return a size's cells: d, m, median N, range over teachers, teachers not recovered."""
     recovered = size.n_opt[np.isfinite(size.n_opt)]
     median = "not recovered"
     if math.isfinite(size.median):
@@ -195,8 +195,8 @@ def _size_row(size: SampleComplexity) -> tuple[str, ...]:
     return str(size.n_inputs), str(size.width), median, spread, lost
 
 
-def _complexity_figure(findings: TeacherFindings) -> "Figure":
-    """Plot N of each teacher, the medians and the fitted law (S3 Figs 2.8 to 2.10)."""
+def _plot_complexity(findings: TeacherFindings) -> "Figure":
+    """Return a chart of each teacher's N, the medians, and the fitted law."""
     x = findings.x
     n_opt = findings.table.n_opt
     medians = findings.medians

@@ -56,10 +56,10 @@ def student_losses(
         variance, and where training diverged. Source: S3 Algorithm 1 and eq. (2.9).
     """
     loss = np.empty((len(teacher_idx), n_students))
-    trials = [_trial(teachers, k, n_samples, n_students, recipe) for k in teacher_idx]
+    trials = [_draw_trial(teachers, k, n_samples, n_students, recipe) for k in teacher_idx]
     variance = np.array([[t.variance or np.nan] for t in trials])
     units = recipe.student_width or teachers.width
-    for teacher_rows, students in _chunks(len(teacher_idx), n_students, n_samples * units):
+    for teacher_rows, students in _split_work(len(teacher_idx), n_students, n_samples * units):
         chunk = trials[teacher_rows]
         start = torch.stack([t.start[students] for t in chunk])
         x = torch.stack([t.x for t in chunk])
@@ -85,10 +85,10 @@ class _Trial:
     variance: float
 
 
-def _trial(
+def _draw_trial(
     teachers: Teachers, teacher: int, n: int, n_students: int, recipe: StudentRecipe
 ) -> _Trial:
-    """Draw a trial: students, and a teacher's samples to train and to test them on."""
+    """Return random students, and a teacher's labelled samples to train and to test them."""
     d = teachers.n_inputs
     weights = teachers.weights(teacher)
     rng = teachers.stream(teacher, n)
@@ -104,8 +104,10 @@ def _trial(
     return _Trial(start, x[:n], y[:n], x_test=x[n:], y_test=y[n:], variance=float(variance))
 
 
-def _chunks(n_teachers: int, n_students: int, n_activations: int) -> Iterator[tuple[slice, slice]]:
-    """Yield slices of teachers and students: whole teachers if they fit, else parts of one."""
+def _split_work(
+    n_teachers: int, n_students: int, n_activations: int
+) -> Iterator[tuple[slice, slice]]:
+    """Yield slices of teachers and of students that fit into memory together."""
     chunk_students = min(n_students, max(1, CHUNK // n_activations))
     chunk_teachers = max(1, CHUNK // (n_activations * n_students))
     for i in range(0, n_teachers, chunk_teachers):

@@ -19,7 +19,7 @@ RIDGE = 1e-3
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
-    """Return a split into two blocks of linear models, or a reason against it."""
+    """Return the action "two blocks, a linear model each", or why it is not proposed."""
     if train.y.ndim > 1:
         return "Splitting: it is of one target per sample."
     if train.x[0].size > MOST_COLUMNS:

@@ -108,7 +108,7 @@ def is_better(
     reference: Float[Tensor, " n"],
     weight: Float[Tensor, " n"] | None = None,
 ) -> bool:
-    """Return whether the mean log-likelihood is higher, by a standard error and by LEAST_GAIN."""
+    """Return whether mean log-likelihood is higher by a standard error and by LEAST_GAIN."""
     gain = likelihood - reference
     mean = weighted_mean(gain, weight)
     n = len(gain)
@@ -134,7 +134,7 @@ def held_out_joint(
     folds: Int[Tensor, " n"],
     iterations: int = 0,
 ) -> Float[Tensor, "K n"]:
-    """Return log π_k + log p_k(y_i|x_i), nats, under the mixture fitted without the fold of i."""
+    """Return log π_k + log p_k(y_i|x_i), [K, n], by mixtures fitted without each fold."""
     # Every fold starts at `responsibility`, of the mixture of all samples: cold restarts in each
     # often end elsewhere, and then compare optima and not numbers of blocks. So held-out samples
     # decide which optimum it is, but none of its weights.
@@ -158,14 +158,14 @@ def influence_blocks(
     damping: float,
     progress: Progress = silent,
 ) -> Int[Tensor, " n"]:
-    """Return blocks by repeated purification: each is what `purify` keeps of what no block has."""
+    """Return each sample's block, [n]: `purify` keeps one block after another."""
     block = torch.full((len(geometry),), n_blocks - 1)
     open_idx = torch.arange(len(geometry))
     for k in range(n_blocks - 1):
         remaining = geometry.subset(open_idx)
         if len(open_idx) < LEAST_IN_BLOCK or (remaining.targets == remaining.targets[:1]).all():
             break
-        model, samples = _as_samples(remaining)
+        model, samples = _to_linear_model(remaining)
         options = {"loss": geometry.loss, "ridge": ridge, "damping": damping, "order": "fixed"}
         try:
             kept_idx = purify(model, samples, **options).keep
@@ -177,8 +177,8 @@ def influence_blocks(
     return block
 
 
-def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
-    """Convert the geometry to a linear model and its samples, which `purify` takes."""
+def _to_linear_model(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
+    """Return a linear model and samples with this geometry, as `purify` needs them."""
     assert isinstance(geometry.features, SharedFeatures)
     x = geometry.features.x
     n, k = geometry.targets.shape
@@ -199,13 +199,13 @@ def reassign_blocks(
     ridge: float,
     weight: Float[Tensor, " n"] | None = None,
 ) -> Mixture:
-    """Return the mixture when each sample goes to the model that explains it best, until stable."""
-    member = _members(block)
+    """Return the mixture after moving samples to their best model until none moves."""
+    member = _mark_members(block)
     mixture = start = None
     for _ in range(MAX_REASSIGNMENTS):
-        mixture = _hard_mixture(geometry, member, ridge, start, weight)
+        mixture = _fit_hard_mixture(geometry, member, ridge, start, weight)
         joint = mixture.joint(geometry.features, geometry.targets, geometry.loss)
-        new_member = _members(joint.argmax(1), len(member))
+        new_member = _mark_members(joint.argmax(1), len(member))
         if (new_member.sum(1) < LEAST_IN_BLOCK).any() or (new_member == member).all():
             break
         member = new_member
@@ -214,15 +214,15 @@ def reassign_blocks(
     return mixture
 
 
-def _members(block: Int[Tensor, " n"], n_blocks: int | None = None) -> Float[Tensor, "K n"]:
-    """Return 1 where a sample is in a block, else 0; without n_blocks, only blocks not empty."""
+def _mark_members(block: Int[Tensor, " n"], n_blocks: int | None = None) -> Float[Tensor, "K n"]:
+    """Return 1 where sample i is in block k, else 0, [K, n]."""
     if n_blocks is None:
         block = block.unique(return_inverse=True)[1]
         n_blocks = int(block.max()) + 1
     return functional.one_hot(block, n_blocks).T.double()
 
 
-def _hard_mixture(
+def _fit_hard_mixture(
     geometry: OutputGeometry,
     member: Float[Tensor, "K n"],
     ridge: float,

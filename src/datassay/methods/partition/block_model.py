@@ -79,7 +79,7 @@ class BlockModel:
         Raises:
             DataError: a sample does not have d values.
         """
-        z = (_as_rows(x, len(self.router_center)) - self.router_center) / self.router_spread
+        z = (_to_rows(x, len(self.router_center)) - self.router_center) / self.router_spread
         return softmax(z @ self.router_coef.T + self.router_intercept, axis=1)
 
     def blocks(self, x: Shaped[np.ndarray, "m ..."]) -> Int[np.ndarray, " m"]:
@@ -114,7 +114,7 @@ class BlockModel:
         weight = self.router(x)
         if routing == "hard":
             weight = np.eye(len(self.block))[weight.argmax(1)]
-        rows = _as_rows(x, self.center.shape[1])
+        rows = _to_rows(x, self.center.shape[1])
         weighted_sum = np.zeros((len(x), self.coef.shape[1]))
         for k, block_weight in enumerate(weight.T):
             standardized = (rows - self.center[k]) / self.spread[k]
@@ -141,8 +141,8 @@ ARRAYS = (
 )  # fmt: skip
 
 
-def _as_rows(x: np.ndarray, d: int) -> Float[np.ndarray, "m d"]:
-    """Return the inputs as rows of d numbers; raise where a sample has another number of them."""
+def _to_rows(x: np.ndarray, d: int) -> Float[np.ndarray, "m d"]:
+    """Return inputs as [m, d]; raise if samples have another number of features."""
     if len(x):
         rows = np.asarray(x, np.float64).reshape(len(x), -1)
     else:
@@ -197,15 +197,15 @@ def block_model(
 def as_arrays(
     routed: Routed, block: Int[np.ndarray, " K"], rows: RowFormat, d: int, width: int
 ) -> BlockModel:
-    """Convert `scaled_linear` models and router to arrays, for d inputs and width outputs."""
+    """Return the fitted linear models and router as one BlockModel of arrays."""
     log_share = np.log(routed.share)
-    maps = [_affine_map(expert, d, width) for expert in routed.experts]
+    maps = [_extract_affine(expert, d, width) for expert in routed.experts]
     center, spread, coef, intercept = map(np.stack, zip(*maps, strict=True))
     n_blocks = len(log_share)
     router_arrays = (np.zeros(d), np.ones(d), np.zeros((n_blocks, d)), log_share)
     is_routed = routed.router is not None
     if is_routed:
-        router_arrays = _affine_map(routed.router, d, n_blocks)
+        router_arrays = _extract_affine(routed.router, d, n_blocks)
     arrays = (block, center, spread, coef, intercept, *router_arrays)
     return BlockModel(
         **dict(zip(ARRAYS, arrays, strict=True)),
@@ -216,8 +216,8 @@ def as_arrays(
     )
 
 
-def _affine_map(fitted: Any, d: int, width: int) -> tuple[np.ndarray, ...]:
-    """Return centers [d], spreads [d], coefficients [width, d] and intercepts [width] of a fit."""
+def _extract_affine(fitted: Any, d: int, width: int) -> tuple[np.ndarray, ...]:
+    """Return centres [d], deviations [d], coefficients [width, d], intercepts [width]."""
     if isinstance(fitted, DummyClassifier):  # of one class, whose logit is 0
         intercept = np.full(width, -np.inf)
         intercept[fitted.classes_] = np.log(fitted.class_prior_)
@@ -266,7 +266,7 @@ def block_model_of(
 
 
 def router_check(train: SampleSet, val: SampleSet, model: BlockModel) -> dict[str, float]:
-    """Return whether inputs tell the blocks apart, and scores of models with and without blocks."""
+    """Return scores with and without blocks, and whether inputs predict the block."""
     # By name: the router's `gain` and `gain_error`; `is_informative`, whether it is used; accuracy
     # or R² of a `single` linear model and of one a block, `routed`, and the 95 % interval of the
     # difference, `ahead_low` and `ahead_high`: NaN of one block, many targets.

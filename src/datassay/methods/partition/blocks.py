@@ -245,21 +245,21 @@ def geometry_partition(
             mixture = warm.mixture
             held_out = warm.chosen_held_out
             start = "influence"
-        is_hard = _hard_is_better(geometry, hard, held_out, folds == 0, ridge, weight)
+        is_hard = _is_hard_better(geometry, hard, held_out, folds == 0, ridge, weight)
         if is_hard:
             mixture = hard
             start = "influence"
     block = mixture.responsibility.argmax(1)
     members = [(block == k).nonzero()[:, 0] for k in range(len(mixture.mixing))]
     variances = [
-        _variance(geometry.subset(m), ridge, damping) if len(m) > 1 else 0.0 for m in members
+        _measure(geometry.subset(m), ridge, damping) if len(m) > 1 else 0.0 for m in members
     ]
     return Partition(
         block=block.numpy(),
         responsibility=mixture.responsibility.numpy(),
         ids=ids,
         variance=np.array(variances),
-        variance_together=_variance(geometry, ridge, damping),
+        variance_together=_measure(geometry, ridge, damping),
         held_out={k: weighted_mean(v, weight) for k, v in choice.held_out.items()},
         is_gated=mixture.gate.numel() > 0,
         start=start,
@@ -268,7 +268,7 @@ def geometry_partition(
     )
 
 
-def _hard_is_better(
+def _is_hard_better(
     geometry: OutputGeometry,
     hard: Mixture,
     held_out: Float[Tensor, " n"],
@@ -276,7 +276,7 @@ def _hard_is_better(
     ridge: float,
     weight: Float[Tensor, " n"] | None,
 ) -> bool:
-    """Return whether hard assignment, fitted to the others, explains the test samples better."""
+    """Return whether a mixture with one block per sample predicts the test samples better."""
     test_idx = is_test.nonzero()[:, 0]
     train_idx = (~is_test).nonzero()[:, 0]
     block = hard.responsibility.argmax(1)[train_idx]
@@ -309,8 +309,8 @@ def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
     return torch.cat([x, x.new_ones(len(x), 1)], 1)
 
 
-def _variance(geometry: OutputGeometry, ridge: float, damping: float) -> float:
-    """Return V under a model of these samples alone; 0 where it cannot be told from rounding."""
+def _measure(geometry: OutputGeometry, ridge: float, damping: float) -> float:
+    """Return V, the influence variance of a single model; 0 if below rounding."""
     refit = geometry.move_to(
         fit_convex(geometry.features, geometry.targets, geometry.loss, ridge).weights[0]
     )
@@ -336,7 +336,7 @@ def agreement(partition: Partition, train: SampleSet) -> float:
     """
     from sklearn.metrics import adjusted_rand_score  # slow to import
 
-    source = _sources(train)
+    source = _get_sources(train)
     if len(partition.block) != len(source):
         raise DataError(
             f"samples must be those that were divided, {len(partition.block)}; got {len(source)}."
@@ -375,7 +375,7 @@ def oracle_agreement(
     """
     from sklearn.metrics import adjusted_rand_score
 
-    source = _sources(train)
+    source = _get_sources(train)
     block = torch.from_numpy(np.unique(source, return_inverse=True)[1])
     geometry = output_geometry(model, train, loss)
     problem = mixture_problem(geometry, ridge, gate_inputs(geometry) if is_gated else None)
@@ -384,8 +384,8 @@ def oracle_agreement(
     return float(adjusted_rand_score(source, joint.argmax(0).numpy()))
 
 
-def _sources(train: SampleSet) -> np.ndarray:
-    """Return each sample's source, [n]; raise where none is known."""
+def _get_sources(train: SampleSet) -> np.ndarray:
+    """Return each sample's source, [n]; raise if samples have no sources."""
     if train.source is None:
         raise DataError(
             "samples must have a source, so that blocks can be compared with it; got none. Load "

@@ -92,7 +92,7 @@ class PartitionFindings(SampleFindings):
 
 
 def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
-    """Return names of the sources, and [K, sources] samples of each; no names if unknown."""
+    """Return source names, and the number of samples of each source in each block, [K, s]."""
     source = findings.samples.source
     partition = findings.partition
     if source is None:
@@ -150,12 +150,12 @@ def page(findings: PartitionFindings) -> Page:
     partition = findings.partition
     names = findings.block_names
     telling, values, _ = _telling_input(findings)
-    draw = partial(_input_figure, values, telling)
+    draw = partial(_plot_input, values, telling)
     blocks = {
-        "table": _block_table(findings),
+        "table": _tabulate_blocks(findings),
         "rules": _rule_table(findings),
         "map": lambda: draw(partition.block, names),
-        "targets": _target_figure(findings),
+        "targets": _plot_targets(findings),
         "figures": _figures(findings),
         "gallery": gallery(findings),
     }
@@ -168,7 +168,7 @@ def page(findings: PartitionFindings) -> Page:
     numbers = {
         "tried": max(partition.held_out, default=1),
         "named": float(partition.responsibility[:, partition.sizes.argmax()].mean()),
-        "lead": _lead_text(findings),
+        "lead": _format_lead(findings),
         "telling": telling,
         "raised": samples.class_names[-1] if samples.is_classification else "",
         "folder": named_folder(findings.facts, "blocks"),
@@ -182,7 +182,7 @@ def page(findings: PartitionFindings) -> Page:
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
 
-def _lead_text(findings: PartitionFindings) -> str:
+def _format_lead(findings: PartitionFindings) -> str:
     """Return the lead of a model per block: "20.8 points (95 % interval 13.1 to 28.6)"."""
     low, high = (findings.router[name] for name in ("ahead_low", "ahead_high"))
     text, low_text, high_text = gain_numbers((low + high) / 2, low, high, findings.metric)
@@ -190,7 +190,7 @@ def _lead_text(findings: PartitionFindings) -> str:
     return f"{text}{unit} (95 % interval {low_text} to {high_text})"
 
 
-def _block_table(findings: PartitionFindings) -> Table:
+def _tabulate_blocks(findings: PartitionFindings) -> Table:
     """Return a table with a row per block, then all samples under one model."""
     partition = findings.partition
     n = len(findings.samples)
@@ -264,7 +264,7 @@ def _figures(findings: PartitionFindings) -> Pair:
 
 
 def gallery(findings: PartitionFindings) -> Gallery:
-    """Return the twelve surest samples of each block; among equals earlier ones first."""
+    """Return cards of the 12 samples most surely in each block."""
     block = findings.partition.block
     responsibility = findings.own_responsibility
     names = findings.block_names
@@ -317,8 +317,8 @@ def _is_indicator(values: np.ndarray) -> bool:
     return bool(np.isin(values, (0, 1)).all())
 
 
-def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
-    """Plot how many samples of each group have which values of one input."""
+def _plot_input(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
+    """Return a histogram of one input's values, split by group."""
     figure = chart(plotly_text(title), "samples", showlegend=True, height=420)
     styles = zip(names, cycle(BLOCK_COLOURS), strict=False)
     groups = [(name, group == g, colour) for g, (name, colour) in enumerate(styles)]
@@ -332,8 +332,8 @@ def _input_figure(values: np.ndarray, title: str, group: np.ndarray, names: list
     return figure
 
 
-def _target_figure(findings: PartitionFindings) -> "Figure":
-    """Plot shares of classes in each block, the rarest merged; or boxes of the first target."""
+def _plot_targets(findings: PartitionFindings) -> "Figure":
+    """Return a chart of each block's class shares, or of its first target's values."""
     samples = findings.samples
     partition = findings.partition
     names = findings.block_names

@@ -87,14 +87,14 @@ def fit_mixture(
     seed: int = 0,
     starts: Sequence[Float[Tensor, "n K"]] = (),
 ) -> Mixture:
-    """Fit n_blocks models; return the run of highest penalised likelihood, blocks by falling π."""
+    """Return the best of several EM runs with n_blocks models, largest block first."""
     # Restarts are from responsibilities drawn uniformly from the simplex, each sample's for itself.
     # An iteration is a step for (restarts + starts) K models, of many classes each by itself: 20
     # iterations for all, 40 for the best six, and some 20 to 100 for two.
     # Source: METHODS §4; Dempster, Laird and Rubin (1977), Jordan and Jacobs (1994) §5.2 for Newton
     # steps as M step. Deviates by the prior weight of one sample in each block.
     if n_blocks == 1:
-        return _single_model(problem)
+        return _fit_single_model(problem)
     n = len(problem.features)
     drawn = np.random.default_rng(seed).dirichlet(np.ones(n_blocks), (restarts, n))
     sample_weight = problem.sample_weight.expand(restarts + len(starts), -1)
@@ -129,8 +129,8 @@ def fit_mixture(
     )
 
 
-def _single_model(problem: "MixtureProblem") -> Mixture:
-    """Return the plain fit of one model as a mixture of one block."""
+def _fit_single_model(problem: "MixtureProblem") -> Mixture:
+    """Return a mixture of one block: the plain fit to all samples."""
     weight = problem.sample_weight[None]
     fit = fit_convex(
         problem.features, problem.targets, problem.loss, problem.ridge, sample_weight=weight
@@ -152,7 +152,7 @@ def log_densities(
     loss: str,
     noise: Float[Tensor, "*batch"],
 ) -> Float[Tensor, "*batch n"]:
-    """Return log p_k(y_i|x_i), nats, under each model: of its class, or a normal density."""
+    """Return log p_k(y_i|x_i) in nats, [..., n]: of the class, or by a normal density."""
     kind = loss_named(loss)
     losses = kind.value(outputs, targets)
     if kind.has_one_class:
@@ -166,7 +166,7 @@ def log_prior(
     gate: Float[Tensor, "*batch Kg"],
     gate_inputs: Float[Tensor, "n g"] | None,
 ) -> Float[Tensor, "*batch K n"] | Float[Tensor, "*batch K 1"]:
-    """Return log π_k: the same for all samples, or by the gate."""
+    """Return log π_k, [..., K, n] if a gate predicts blocks from inputs, else [..., K, 1]."""
     if gate_inputs is None:
         return mixing.log()[..., None]
     return SharedFeatures(gate_inputs, mixing.shape[-1]).outputs(gate).mT.log_softmax(-2)
@@ -226,7 +226,7 @@ class MixtureProblem:
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
-        """Return runs before their first iteration; samples of weight 0 are held out."""
+        """Return R runs before their first iteration; samples of weight 0 are held out."""
         n_runs, n_blocks, _ = responsibility.shape
         gate_width = 0
         if self.gate_inputs is not None:
@@ -248,7 +248,7 @@ class MixtureProblem:
     def fit_to(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
-        """Return runs whose models are fitted to these responsibilities, which stay as they are."""
+        """Return R runs with models fitted to fixed responsibilities, [R, K, n]."""
         runs = self.start(responsibility, sample_weight)
         unconverged = runs.converged
         is_slow = self.features.n_parameters > MOST_NEWTON and not self.is_exact
@@ -267,7 +267,7 @@ class MixtureProblem:
         mass = runs.responsibility * runs.sample_weight[:, None] + PRIOR * share[:, None]
         block_mass = mass.sum(2)
         mixing = block_mass / block_mass.sum(1, keepdim=True)
-        stepped = self._step(
+        stepped = self._step_models(
             self.features, self.targets, self.loss, mass.flatten(0, 1), runs.weights.flatten(0, 1)
         )
         weights = stepped.unflatten(0, (n_runs, n_blocks))
@@ -303,9 +303,9 @@ class MixtureProblem:
         relative = runs.responsibility + (PRIOR / runs.sample_weight.sum(1))[:, None, None]
         features = SharedFeatures(self.gate_inputs, mass.shape[1])
         targets = (relative / relative.sum(1, keepdim=True)).mT.contiguous()
-        return self._step(features, targets, "cross_entropy", mass.sum(1), runs.gate)
+        return self._step_models(features, targets, "cross_entropy", mass.sum(1), runs.gate)
 
-    def _step(
+    def _step_models(
         self,
         features: OutputFeatures,
         targets: Float[Tensor, "n k"] | Float[Tensor, "B n k"],
@@ -313,7 +313,7 @@ class MixtureProblem:
         mass: Float[Tensor, "B n"],
         start: Float[Tensor, "B p"],
     ) -> Float[Tensor, "B p"]:
-        """Return the weights of B models after one step of their fits."""
+        """Return the weights of B models after a Newton step of their fits, [B, p]."""
         is_cheap = features.n_parameters <= MOST_NEWTON or features.n_outputs == 1
         is_exact = self.is_exact or is_cheap or not loss_named(loss).has_one_class
         if not is_exact and isinstance(features, SharedFeatures):
@@ -324,7 +324,7 @@ class MixtureProblem:
         return fit.weights
 
     def advance(self, runs: Runs, iterations: int) -> Runs:
-        """Iterate every run that has not converged, at most so many times."""
+        """Return the runs after at most `iterations` of EM, fewer for those that converged."""
         for _ in range(iterations):
             open_runs = (~runs.converged).nonzero()[:, 0]
             if not len(open_runs):

@@ -154,7 +154,7 @@ def fit_experts(
     seed: int,
     sample_weight: Float[np.ndarray, " n"] | None = None,
 ) -> Routed:
-    """Fit a clone of the estimator per block, and the router if it tells blocks apart."""
+    """Return an estimator fitted to each block, and a router if inputs predict the block."""
     n_blocks = responsibility.shape[1]
     share = np.bincount(block, sample_weight, n_blocks)
     experts = []
@@ -228,7 +228,7 @@ def fit_router(
 def compact(
     partition: Partition | None, n: int
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n K"]]:
-    """Return blocks and responsibilities, numbered without empty blocks; one block for None."""
+    """Return blocks and responsibilities without empty blocks; a single block for None."""
     if partition is None:
         return np.zeros(n, dtype=np.int64), np.ones((n, 1))
     filled, block = np.unique(partition.block, return_inverse=True)

@@ -83,14 +83,14 @@ def l2_activation(
         are Gauss-Legendre sums, exact to rounding for activations that are smooth except at 0.
     """
     f = _check_settings(activation, degree, half_width, scale)
-    u, width = _quadrature(half_width)
+    u, width = _make_quadrature(half_width)
     root = np.sqrt(width * _density(u / scale))
     # QR: columns of `orthonormal` are root q_t, and `triangle` turns Chebyshev coefficients into
     # those of the q_t.
     weighted = chebyshev.chebvander(u / half_width, degree) * root[:, None]
     orthonormal, triangle = np.linalg.qr(weighted)
     products = orthonormal.T @ (root * _evaluate(f, u))  # <f, q_t>
-    return _with_errors(f, np.linalg.solve(triangle, products), half_width, scale)
+    return _convert_to_powers(f, np.linalg.solve(triangle, products), half_width, scale)
 
 
 def minimax_activation(
@@ -124,14 +124,14 @@ def minimax_activation(
     target = weight * _evaluate(f, u)
     unit = float(np.abs(target).max()) or 1.0  # the solver's tolerances are absolute
     basis = chebyshev.chebvander(u / half_width, degree) * weight[:, None]
-    coef, bound = _least_maximum(basis, target / unit)
-    return _with_errors(f, coef * unit, half_width, scale, bound * unit)
+    coef, bound = _solve_minimax(basis, target / unit)
+    return _convert_to_powers(f, coef * unit, half_width, scale, bound * unit)
 
 
-def _least_maximum(
+def _solve_minimax(
     basis: Float[np.ndarray, "n k"], target: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " k"], float]:
-    """Return c with the least max |target − basis c|, and a lower bound on that maximum."""
+    """Return c of least max |target − basis c|, [k], and a lower bound on that maximum."""
     # The optimum over some of the points is a lower bound; add the points where its error peaks
     # until it is no larger there.
     point_idx = np.linspace(0, len(target) - 1, 8 * basis.shape[1] + 1).astype(int)
@@ -170,18 +170,18 @@ def _fit_minimax(
     return solution.x[:k], float(solution.x[k])
 
 
-def _with_errors(
+def _convert_to_powers(
     f: Callable[[np.ndarray], np.ndarray],
     chebyshev_coef: Float[np.ndarray, " k"],
     half_width: float,
     scale: float,
     bound: float | None = None,
 ) -> ActivationPolynomial:
-    """Return the polynomial in powers, with its largest and root-mean-square error."""
+    """Return the polynomial's coefficients of powers, with its maximum and RMS error."""
     u = np.linspace(-half_width, half_width, GRID)
     error = _evaluate(f, u) - chebyshev.chebval(u / half_width, chebyshev_coef)
     largest = float((_density(u / scale) * np.abs(error)).max())
-    nodes, width = _quadrature(half_width)
+    nodes, width = _make_quadrature(half_width)
     weight = width * _density(nodes / scale)
     square = (_evaluate(f, nodes) - chebyshev.chebval(nodes / half_width, chebyshev_coef)) ** 2
     powers = np.zeros(len(chebyshev_coef))  # cheb2poly drops trailing zeros
@@ -197,8 +197,8 @@ def _with_errors(
     )
 
 
-def _quadrature(half_width: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Return points and weights of Gauss-Legendre sums over the interval, panel by panel."""
+def _make_quadrature(half_width: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return points and weights, [n] each, of Gauss-Legendre quadrature over the interval."""
     nodes, weights = legendre.leggauss(NODES)
     edges = np.linspace(-half_width, half_width, PANELS + 1)
     half = half_width / PANELS
@@ -213,7 +213,7 @@ def _density(u: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:  # φ(u)
 def _evaluate(
     f: Callable[[np.ndarray], np.ndarray], u: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
-    """Return f(u); raise unless it is one finite number for each of u."""
+    """Return f(u), [n]; raise unless values are finite."""
     values = np.asarray(f(u), dtype=np.float64)
     if values.shape != u.shape or not np.isfinite(values).all():
         raise SettingError(

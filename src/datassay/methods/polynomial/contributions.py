@@ -49,7 +49,7 @@ class Contributions:
         The sum over the inputs is the output minus the constant. These are the Shapley values of
         the inputs, a missing input being 0: black in an image, the mean of a standardised column.
         """
-        share_matrix = _shares(self.monomials)
+        share_matrix = _split_products(self.monomials)
         n, _, q = self.value.shape
         by_sample = [share_matrix @ value for value in self.value]
         if n:
@@ -100,8 +100,8 @@ def contributions(polynomial: Polynomial, x: Float[np.ndarray, "n d"]) -> Contri
     return Contributions(polynomial.monomials, features[:, :, None] * polynomial.coef)
 
 
-def _shares(monomials: Monomials) -> csr_array:
-    """Return [d, p], the share of each product that each input gets."""
+def _split_products(monomials: Monomials) -> csr_array:
+    """Return the share of each product that each of its inputs gets, [d, p]."""
     terms = monomials.terms
     p = monomials.n_features
     # Terms are sorted: a factor is the first of its input where it differs from the one before.

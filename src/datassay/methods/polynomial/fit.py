@@ -126,8 +126,8 @@ def fit_polynomial(
         val=val,
         progress=progress,
     )
-    polynomial = _polynomial(monomials, live, average.coef)
-    notes = (*_dead_note(monomials, live), *average.notes)
+    polynomial = _make_polynomial(monomials, live, average.coef)
+    notes = (*_note_dead_features(monomials, live), *average.notes)
     return PolynomialFit(polynomial, solver, None, None, average.curve, live, None, notes)
 
 
@@ -144,12 +144,12 @@ def fit_normal_equations(
     solution = exact_fit(normal, ridge, progress=progress)
     precision = f"{normal.gram.dtype} sums: up to {normal.gram_error:.1g} from float64"
     notes = (
-        *_dead_note(normal.monomials, normal.live),
+        *_note_dead_features(normal.monomials, normal.live),
         f"Products of features are {precision}, relative to the features' sums of squares.",
         *unlike_sizes(normal),
         *solution.notes,
     )
-    polynomial = _polynomial(normal.monomials, normal.live, solution.coef)
+    polynomial = _make_polynomial(normal.monomials, normal.live, solution.coef)
     return PolynomialFit(
         polynomial, "exact", solution.ridge, solution.path, None, normal.live, solution.rank, notes
     )
@@ -199,15 +199,15 @@ def _refuse_constant(n: int) -> None:
     )
 
 
-def _polynomial(monomials: Monomials, live: np.ndarray, coef: np.ndarray) -> Polynomial:
-    """Return the polynomial with these coefficients of live features, and 0 for dead ones."""
+def _make_polynomial(monomials: Monomials, live: np.ndarray, coef: np.ndarray) -> Polynomial:
+    """Return the polynomial with these coefficients, and 0 for features that are always 0."""
     full = np.zeros((monomials.n_features, coef.shape[1]))
     full[live] = coef
     return Polynomial(monomials, full)
 
 
-def _dead_note(monomials: Monomials, live: np.ndarray) -> tuple[str, ...]:
-    """Return a note if features are zero in every sample."""
+def _note_dead_features(monomials: Monomials, live: np.ndarray) -> tuple[str, ...]:
+    """Return (note,) if features are 0 in every sample, else ()."""
     n_dead = monomials.n_features - len(live)
     if not n_dead:
         return ()

@@ -112,11 +112,11 @@ def run(
         maps=None if polynomial.monomials.image_shape is None else coef_maps(polynomial),
     )
     closing = closing_facts(started, seed, settings.command)
-    return replace(findings, facts=_facts(findings, settings) | closing)
+    return replace(findings, facts=_list_facts(findings, settings) | closing)
 
 
 def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> None:
-    """Check the settings against the loaded samples."""
+    """Raise if the settings do not suit the loaded samples."""
     ridge = settings.ridge
     if ridge != "auto" and (isinstance(ridge, str) or not 0 <= ridge < float("inf")):
         raise SettingError(f"ridge must be 'auto' or a number of at least 0; got {ridge!r}.")
@@ -132,9 +132,9 @@ def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> Non
 def _make_surrogate(
     train: SampleSet, val: SampleSet, settings: PolynomialSettings, progress: Progress
 ) -> tuple[Surrogate, PolynomialFit | None]:
-    """Fit the polynomial that the settings ask for, or read that of a file (without a fit)."""
+    """Return the fitted polynomial, or a file's, and its fit (None if from a file)."""
     if settings.model is not None:
-        return _read(settings.model, train), None
+        return _read_surrogate(settings.model, train), None
     window = settings.window
     if window == "auto":
         shape = grey_shape(train)
@@ -156,8 +156,8 @@ def _make_surrogate(
     return replace(surrogate, polynomial=fit.polynomial), fit
 
 
-def _read(path: Path, train: SampleSet) -> Surrogate:
-    """Read the polynomial of a file; raise if it does not fit these samples."""
+def _read_surrogate(path: Path, train: SampleSet) -> Surrogate:
+    """Return a file's polynomial; raise if it does not suit these samples."""
     surrogate = load_surrogate(path)
     n_inputs = surrogate.polynomial.monomials.n_inputs
     names = output_names(train)
@@ -201,7 +201,7 @@ def choose_samples(
     return np.concatenate([worst, sampled[: min(N_RIGHT, limit - len(worst))]]).astype(np.int64)
 
 
-def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[str, str]:
+def _list_facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[str, str]:
     """Return the page's facts: name → text."""
     monomials = findings.surrogate.polynomial.monomials
     fit = findings.fit

@@ -108,7 +108,7 @@ def all_monomials(n_inputs: int, degree: int) -> Monomials:
     at_least("degree", degree, 1)
     at_least("n_inputs", n_inputs, 1)
     _check_count(comb(n_inputs + degree, degree))
-    return _monomials(
+    return _make_monomials(
         (combinations_with_replacement(range(n_inputs), t) for t in range(1, degree + 1)),
         n_inputs,
         degree,
@@ -145,12 +145,12 @@ def local_monomials(
         raise SettingError(
             f"window must fit into the image of {height} x {width} pixels; got {window}."
         )
-    _check_count(1 + sum(_n_local(height, width, window, t) for t in range(1, degree + 1)))
+    _check_count(1 + sum(_count_local(height, width, window, t) for t in range(1, degree + 1)))
     by_degree = (
-        (cells for shape in _shapes(window, t) for cells in _placements(shape, height, width))
+        (cells for shape in _list_shapes(window, t) for cells in _place(shape, height, width))
         for t in range(1, degree + 1)
     )
-    return _monomials(by_degree, height * width, degree, (height, width), window)
+    return _make_monomials(by_degree, height * width, degree, (height, width), window)
 
 
 @checks_arguments
@@ -175,20 +175,20 @@ def chosen_monomials(
 
 
 def multiplicity(term: Iterable[int]) -> int:
-    """Return how many ordered products equal this monomial, k! / Π α!; index -1 is none."""
+    """Return the number of ordered products equal to a monomial, k! / Π α!."""
     inputs = [i for i in term if i >= 0]
     repeats = [factorial(inputs.count(i)) for i in set(inputs)]
     return factorial(len(inputs)) // int(np.prod(repeats, dtype=int))
 
 
-def _monomials(
+def _make_monomials(
     by_degree: Iterable[Iterable[tuple[int, ...]]],
     n_inputs: int,
     degree: int,
     image_shape: tuple[int, int] | None = None,
     window: int | None = None,
 ) -> Monomials:
-    """Return the monomials of these terms, degree 1 first, after the constant."""
+    """Return the monomials of these terms, sorted by degree, after the constant."""
     parts = [np.full((1, degree), -1)]
     for t, terms_of_degree in enumerate(by_degree, start=1):
         inputs = np.array(sorted(terms_of_degree), dtype=np.int64).reshape(-1, t)
@@ -201,8 +201,8 @@ def _monomials(
 Shape = tuple[tuple[int, int], ...]
 
 
-def _shapes(window: int, degree: int) -> list[Shape]:
-    """Return each choice of pixels for one product that touches the window's top and left."""
+def _list_shapes(window: int, degree: int) -> list[Shape]:
+    """Return the offsets of pixels of each product that touches a window's top and left."""
     cells = [(row, column) for row in range(window) for column in range(window)]
     choices = combinations_with_replacement(cells, degree)
     return [
@@ -212,8 +212,8 @@ def _shapes(window: int, degree: int) -> list[Shape]:
     ]
 
 
-def _n_local(height: int, width: int, window: int, degree: int) -> int:
-    """Count the products of that degree that fit into a window, without listing them."""
+def _count_local(height: int, width: int, window: int, degree: int) -> int:
+    """Return the number of products of a degree whose pixels fit into one window."""
     # The windows that cover one product form a rectangle of positions; its vertices minus edges
     # plus squares are 1 (Euler), so each product counts once.
 
@@ -233,8 +233,8 @@ def _n_local(height: int, width: int, window: int, degree: int) -> int:
     )
 
 
-def _placements(shape: Shape, height: int, width: int) -> Iterable[tuple[int, ...]]:
-    """Yield the pixels of a product at each place in the image."""
+def _place(shape: Shape, height: int, width: int) -> Iterable[tuple[int, ...]]:
+    """Yield the pixel indices of a product at each position in the image."""
     for row in range(height - max(r for r, _ in shape)):
         for column in range(width - max(c for _, c in shape)):
             yield tuple((row + r) * width + column + c for r, c in shape)

@@ -74,16 +74,16 @@ def page(findings: PolynomialFindings) -> Page:
         "shows_wrong": any(card["is_wrong"] for card in cards),
     }
     blocks: dict[str, object] = {
-        "scores": _scores(findings),
-        "gain": _gain_figure(scores),
-        "coefficients": lambda: _coefficient_figure(findings),
+        "scores": _tabulate_scores(findings),
+        "gain": _plot_scores(scores),
+        "coefficients": lambda: _plot_coefficients(findings),
         "apart": Partial("apart.html", {"cards": cards}),
         **{str(m["name"]): m["pictures"] for m in maps},
     }
     if fit is not None and fit.path is not None:
-        blocks["ridge"] = _ridge_figure(fit.path)
+        blocks["ridge"] = _plot_ridges(fit.path)
     elif fit is not None and fit.curve is not None:
-        blocks["batches"] = _batch_figure(fit.curve)
+        blocks["batches"] = _plot_batches(fit.curve)
     page = compose_page(TEMPLATE, findings, blocks, numbers, FILES)
     facts = findings.facts
     headlines = (f"{piece.headline}." for piece in page.advice)
@@ -128,7 +128,7 @@ def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
     return maps
 
 
-def _scores(findings: PolynomialFindings) -> Table:
+def _tabulate_scores(findings: PolynomialFindings) -> Table:
     """Return a table with a row per model: simpler ones, and this one last."""
     scores = findings.scores
     rows = []
@@ -147,8 +147,8 @@ def _scores(findings: PolynomialFindings) -> Table:
     return table("Scores", columns, rows, in_terminal=True)
 
 
-def _gain_figure(scores: SurrogateScores) -> "Figure":
-    """Plot the validation score of every model, ours in colour."""
+def _plot_scores(scores: SurrogateScores) -> "Figure":
+    """Return a chart of each model's validation score, the polynomial's in colour."""
     figure = chart(f"validation {scores.metric}", height=110 + 34 * len(scores.names), bargap=0.3)
     values = scores.sample_scores.mean(axis=1)[::-1]
     colours = [BLUE] + [GREY] * (len(values) - 1)
@@ -160,8 +160,8 @@ def _score(value: float) -> str:
     return f"{value:.3f}".replace("-0.000", "0.000").replace("-", "−")
 
 
-def _coefficient_figure(findings: PolynomialFindings) -> "Figure":
-    """Plot the largest coefficients; of two classes those of the second, which mirror the first."""
+def _plot_coefficients(findings: PolynomialFindings) -> "Figure":
+    """Return a chart of the largest coefficients; of two classes those of the second."""
     surrogate = findings.surrogate
     names = surrogate.output_names[:MAX_OUTPUTS]
     coef = surrogate.polynomial.monomial_coef[1:, : len(names)]  # [p, q], without the constant
@@ -188,14 +188,14 @@ def _n_bars(findings: PolynomialFindings) -> int:
 def files(findings: PolynomialFindings, page: Page) -> dict[str, Part]:
     """Return the files written with the page, by name."""
     return {
-        "predictions.parquet": _predictions(findings),
-        "coefficients.parquet": _coefficients(findings),
+        "predictions.parquet": _tabulate_predictions(findings),
+        "coefficients.parquet": _tabulate_coefficients(findings),
         "polynomial.safetensors": partial(save_surrogate, findings.surrogate),
-        "summary.json": standard_json(page.head | _summary(findings)),
+        "summary.json": standard_json(page.head | _summarize(findings)),
     }
 
 
-def _predictions(findings: PolynomialFindings) -> pa.Table:
+def _tabulate_predictions(findings: PolynomialFindings) -> pa.Table:
     """Return a row per validation sample; for `margin` see PolynomialFindings.margin."""
     val = findings.validation
     columns: dict[str, pa.Array] = {"id": column(val.ids), "label": column(val.y)}
@@ -207,8 +207,8 @@ def _predictions(findings: PolynomialFindings) -> pa.Table:
     return pa.table(columns | _by_output(findings, "output", findings.outputs))
 
 
-def _coefficients(findings: PolynomialFindings) -> pa.Table:
-    """Return a row per product, the constant first; inputs are positions, a square twice."""
+def _tabulate_coefficients(findings: PolynomialFindings) -> pa.Table:
+    """Return a table with a row per product: its inputs' positions and its coefficients."""
     # coef_NAME is of the product written once; inputs of rows are in standard deviations.
     polynomial = findings.surrogate.polynomial
     monomials = polynomial.monomials
@@ -227,8 +227,8 @@ def _by_output(findings: PolynomialFindings, prefix: str, values: np.ndarray) ->
     return {f"{prefix}_{name}": pa.array(np.ascontiguousarray(row)) for name, row in outputs}
 
 
-def _summary(findings: PolynomialFindings) -> dict[str, object]:
-    """Return what summary.json holds behind the page's head."""
+def _summarize(findings: PolynomialFindings) -> dict[str, object]:
+    """Return the content of summary.json after the page's head."""
     monomials = findings.surrogate.polynomial.monomials
     fit = findings.fit
     scores = findings.scores
@@ -261,7 +261,7 @@ def _summary(findings: PolynomialFindings) -> dict[str, object]:
     }
 
 
-def _ridge_figure(path: RidgePath) -> "Figure":
+def _plot_ridges(path: RidgePath) -> "Figure":
     """Plot leave-one-out squared error against the ridge."""
     title = "leave-one-out squared error"
     figure = chart("ridge (log scale)", title, log_x=path.ridge, showlegend=False)
@@ -280,8 +280,8 @@ def _ridge_figure(path: RidgePath) -> "Figure":
     return figure
 
 
-def _batch_figure(curve: BatchCurve) -> "Figure":
-    """Plot scores as batches are averaged (S3 Figs 3.11 and 3.12)."""
+def _plot_batches(curve: BatchCurve) -> "Figure":
+    """Return a chart of the scores after each batch whose fit is averaged."""
     figure = chart("batches", "accuracy" if curve.is_accuracy else "R²")
     for name, values, colour, dash in (
         ("average so far, validation", curve.cumulative, BLUE, "solid"),
@@ -303,7 +303,7 @@ def _batch_figure(curve: BatchCurve) -> "Figure":
 
 
 def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
-    """Return the samples that the page explains, wrong ones first, for `apart.html`."""
+    """Return a card per explained sample, wrong predictions first, as the script takes it."""
     val = findings.validation
     class_names = val.class_names
     cards = []
@@ -315,7 +315,7 @@ def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
         if class_names:
             caption = f"predicted {class_names[int(findings.predicted[i])]}"
             caption += text_if(is_wrong, f", given {label}")
-        panels = _panels(findings, e, findings.surrogate.term_names, findings.parts.shares[e])
+        panels = _make_panels(findings, e, findings.surrogate.term_names, findings.parts.shares[e])
         cards.append({
             "id": str(val.ids[i]),
             "caption": caption,
@@ -326,13 +326,13 @@ def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
     return cards
 
 
-def _panels(
+def _make_panels(
     findings: PolynomialFindings, e: int, names: list[str], shares: Float[np.ndarray, "d q"]
 ) -> list[dict[str, Any]]:
-    """Return what each part adds to the outputs of `_outputs_shown`, for sample `explained[e]`."""
+    """Return bars for sample `explained[e]`: what each input adds to the outputs shown."""
     i = int(findings.explained[e])
     parts = findings.parts
-    outputs = _outputs_shown(findings, i)
+    outputs = _choose_outputs(findings, i)
     shape = parts.monomials.image_shape
     pictures = [""] * len(outputs)
     if shape is not None:
@@ -346,21 +346,21 @@ def _panels(
     panels = []
     for (k, title), picture in zip(outputs, pictures, strict=True):
         top = parts.top(e, k, N_TERMS)
-        total = _total(parts.by_degree[e, :, k], float(findings.outputs[i, k]))
-        bars = _bars([names[p] for p in top], parts.value[e, top, k])
+        total = _format_total(parts.by_degree[e, :, k], float(findings.outputs[i, k]))
+        bars = _make_bars([names[p] for p in top], parts.value[e, top, k])
         panels.append({"title": title, "picture": picture, "total": total, "bars": bars})
     if shape is None and len(outputs) == 1:  # a target: the same by column
         k, title = outputs[0]
         top = np.argsort(-np.abs(shares[:, k]), kind="stable")[:N_TERMS]
         total = f"{_sign(float(shares[:, k].sum()))} besides the constant, each product divided "
-        bars = _bars([findings.surrogate.input_names[j] for j in top], shares[top, k])
+        bars = _make_bars([findings.surrogate.input_names[j] for j in top], shares[top, k])
         panel = {"title": f"{title}, by column", "total": f"{total}equally", "bars": bars}
         panels.append({"picture": "", **panel})
     return panels
 
 
-def _bars(names: list[str], values: np.ndarray) -> list[dict[str, Any]]:
-    """Return signed values, and their sizes as shares of the panel's largest."""
+def _make_bars(names: list[str], values: np.ndarray) -> list[dict[str, Any]]:
+    """Return name, value and bar length (share of the largest) of each part."""
     largest = float(np.abs(values).max(initial=0)) or 1.0
     return [
         {"name": name, "value": _sign(v), "share": abs(v) / largest, "is_positive": v > 0}
@@ -368,8 +368,8 @@ def _bars(names: list[str], values: np.ndarray) -> list[dict[str, Any]]:
     ]
 
 
-def _outputs_shown(findings: PolynomialFindings, i: int) -> list[tuple[int, str]]:
-    """Return positions and titles of the outputs whose parts are shown for a sample."""
+def _choose_outputs(findings: PolynomialFindings, i: int) -> list[tuple[int, str]]:
+    """Return (position, title) of the outputs explained for sample i."""
     names = findings.surrogate.output_names
     outputs = findings.outputs[i]
     if not findings.samples.is_classification:
@@ -383,8 +383,8 @@ def _outputs_shown(findings: PolynomialFindings, i: int) -> list[tuple[int, str]
     return [(predicted, f"{names[predicted]}, predicted"), (rival, f"{names[rival]}, second")]
 
 
-def _total(by_degree: np.ndarray, output: float) -> str:
-    """Return "1.2 constant +0.3 single inputs … = 1.5"."""
+def _format_total(by_degree: np.ndarray, output: float) -> str:
+    """Return the output as a sum, such as "1.2 constant +0.3 single inputs … = 1.5"."""
     constant, *products = zip(by_degree, map(_degree_name, range(len(by_degree))), strict=True)
     total = f"{_sign(float(constant[0])).removeprefix('+')} {constant[1]}"
     total += "".join(f" {_sign(float(v))} {name}" for v, name in products)

@@ -271,7 +271,7 @@ def _are_terms(terms: np.ndarray, d: int) -> bool:
 
 
 def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """Return the score of each sample, whose mean is the accuracy or R².
+    """Return each sample's score, [m]: their mean is the accuracy or R².
 
     Returns:
         [m]. Classes: 1 where the largest output is the label's, else 0. Targets: 1 minus squared

@@ -74,7 +74,7 @@ def tensor_weights(
             "activation must be the finite coefficients a_0, a_1, … of a polynomial; got "
             f"{activation!r}. l2_activation or minimax_activation give them as `.coef`."
         )
-    sums = _sums(weights, output_weights, monomials, biases, multiplicities, len(a))
+    sums = _sum_products(weights, output_weights, monomials, biases, multiplicities, len(a))
     return sums @ a
 
 
@@ -110,7 +110,7 @@ def posterior_activation(
     Source: S3 eqs. (3.24)–(3.26).
     """
     n_coef = monomials.terms.shape[1] + 1
-    sums = _sums(weights, output_weights, monomials, biases, multiplicities, n_coef)
+    sums = _sum_products(weights, output_weights, monomials, biases, multiplicities, n_coef)
     if monomial_coef.shape != sums.shape[:2]:
         raise DataError(
             f"monomial_coef must be [{sums.shape[0]}, {sums.shape[1]}], monomials by outputs; got "
@@ -118,7 +118,7 @@ def posterior_activation(
         )
     design = sums.reshape(-1, n_coef)
     # Where positive and negative terms cancel, only rounding is left, which cannot determine a_t.
-    absolute_sums = _sums(
+    absolute_sums = _sum_products(
         np.abs(weights), np.abs(output_weights), monomials, map_optional(np.abs, biases),
         multiplicities, n_coef,
     )  # fmt: skip
@@ -167,7 +167,7 @@ def weight_match(
     )
 
 
-def _sums(
+def _sum_products(
     weights: Float[np.ndarray, "inputs m"],
     output_weights: Float[np.ndarray, "units ..."],
     monomials: Monomials,
@@ -175,8 +175,8 @@ def _sums(
     multiplicities: bool,
     n_coef: int,
 ) -> Float[np.ndarray, "p q k"]:
-    """Return [p, q, k + 1], the factor of each a_t in each tensor weight."""
-    b, c = _layer_arrays(weights, output_weights, biases, monomials)
+    """Return the factor of each activation coefficient in each tensor weight, [p, q, k + 1]."""
+    b, c = _check_layers(weights, output_weights, biases, monomials)
     products = monomials.features(weights.T)  # [m, p], times the root of the multiplicity
     if multiplicities:
         products *= monomials.scale
@@ -209,13 +209,10 @@ def _squared_correlation(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"])
     return float("nan")
 
 
-def _layer_arrays(
-    weights: np.ndarray,
-    output_weights: np.ndarray,
-    biases: np.ndarray | None,
-    monomials: Monomials,
+def _check_layers(
+    weights: np.ndarray, output_weights: np.ndarray, biases: np.ndarray | None, monomials: Monomials
 ) -> tuple[Float[np.ndarray, "m q"], Float[np.ndarray, " m"]]:
-    """Return output weights and biases (0 without any) as float64; raise if shapes do not fit."""
+    """Return output weights [m, q] and biases [m], 0 if None; raise if shapes differ."""
     if weights.ndim != 2 or len(weights) != monomials.n_inputs:
         raise ModelError(
             f"weights must have one row for each of the monomials' {monomials.n_inputs} inputs; "

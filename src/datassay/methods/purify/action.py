@@ -15,7 +15,7 @@ PURIFY = "purify"
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
-    """Return the removal of what `purify` rejects by a linear model, or a reason against it."""
+    """Return the action "remove what `purify` rejects", or why it is not proposed."""
     weights = (train.x[0].size + 1) * (1 if train.n_classes <= 2 else train.n_classes)
     if train.y.ndim > 1:
         return "Purifying: it is of one target per sample."

@@ -8,14 +8,7 @@ from datassay import rules
 from datassay.collect.collection import check_sets
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
-from datassay.methods.purify.settings import (
-    BY_CROSS_FIT,
-    BY_LABELS,
-    ORDERS,
-    RIDGE,
-    STOPS,
-    Removal,
-)
+from datassay.methods.purify.settings import BY_CROSS_FIT, BY_LABELS, ORDERS, RIDGE, STOPS, Removal
 from datassay.methods.purify.stopping import held_out_threshold
 from datassay.optional import coalesce, text_if
 from datassay.score.removal_effects import check_pairs_remain
@@ -24,7 +17,7 @@ from datassay.train.fitter import ConvexFitter, Fitter
 
 
 def check_arguments(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
-    """Raise DataError or SettingError where `purify` cannot be done with these."""
+    """Raise DataError or SettingError if `purify` cannot run on these samples."""
     check_penalties(coalesce(settings.ridge, RIDGE), settings.damping)
     check_sets(train, val)
     check_pairs_remain(train)

@@ -125,7 +125,7 @@ def cross_fit(
 
 
 def _reduce_inputs(geometry: OutputGeometry) -> OutputGeometry:
-    """Return the geometry with as many leading directions of the inputs as MOST_WEIGHTS allow."""
+    """Return the geometry with inputs projected on leading directions, at most MOST_WEIGHTS."""
     assert isinstance(geometry.features, SharedFeatures)
     x = geometry.features.x
     k = geometry.features.n_outputs
@@ -156,7 +156,7 @@ def _run_rounds(
     ridges: Sequence[float],
     reference: Sequence[_Fit] = (),
 ) -> tuple[Bool[Tensor, " n"], list[_Fit]]:
-    """Return which training samples are kept, [n], and each round's fit, the first to all."""
+    """Return which training samples are kept, [n] bool, and the fit of each round."""
     # A fold takes the ridges of the reference's rounds and starts from its first weights. Two steps
     # forget them: after one alone the held-out labels still changed a decision.
     keep = is_train
@@ -196,7 +196,7 @@ def _fit_best_ridge(
     ridges: Sequence[float],
     start: _Fit | None,
 ) -> _Fit:
-    """Fit the kept samples by each ridge; return the fit that predicts left-out labels best."""
+    """Return the fit whose ridge predicts left-out labels best."""
     weights = None if start is None else start.weights
     fits = list[_Fit]()
     for ridge in ridges:
@@ -204,14 +204,14 @@ def _fit_best_ridge(
             geometry.features, geometry.targets, geometry.loss, ridge,
             sample_weight=keep.double()[None], start=weights, max_steps=NEWTON_STEPS,
         ).weights  # fmt: skip
-        fits.append(_Fit(weights, ridge, _leave_out(geometry, weights[0], keep, ridge)))
+        fits.append(_Fit(weights, ridge, _predict_left_out(geometry, weights[0], keep, ridge)))
     return max(fits, key=lambda fit: float(fit.of_labels(labels)[keep].mean()))
 
 
-def _leave_out(
+def _predict_left_out(
     geometry: OutputGeometry, weights: Float[Tensor, " p"], keep: Bool[Tensor, " n"], ridge: float
 ) -> Float[Tensor, "n K"]:
-    """Return log-probabilities of each class for each sample, by the fit without it (f_−i)."""
+    """Return log-probabilities, [n, K], of each sample by the fit without it."""
     outputs = geometry.features.outputs(weights)
     gradient = geometry.kind.gradient(outputs, geometry.targets)  # g_i
     output_hessian = geometry.kind.hessian(outputs)  # S_i

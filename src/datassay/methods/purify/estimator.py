@@ -77,7 +77,7 @@ class Purifier(BaseEstimator):
             SettingError: a setting is out of range.
         """
         X, y = validate_xy(self, X, y, ensure_min_samples=3)
-        samples = _sample_set(X, y)
+        samples = _make_samples(X, y)
         settings = self.get_params(deep=False)
         seed = int(check_random_state(settings.pop("random_state")).randint(2**31 - 1))
         standardize = spread(samples.x).removed
@@ -113,7 +113,7 @@ class Purifier(BaseEstimator):
         return {"requires_y": True}
 
 
-def _sample_set(X: np.ndarray, y: np.ndarray) -> SampleSet:
+def _make_samples(X: np.ndarray, y: np.ndarray) -> SampleSet:
     """Return samples: classes if y holds strings or few whole numbers, else scaled targets."""
     x = X.astype(np.float64)
     ids = np.arange(len(x))

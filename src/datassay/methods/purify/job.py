@@ -72,7 +72,7 @@ class Foreign:
 
 
 def majority_source(samples: SampleSet) -> str:
-    """Return the source of more than half of the samples; "" if none, or only one."""
+    """Return the source of more than half of the samples; "" if there is none."""
     if samples.source is None:
         return ""
     names, counts = np.unique(samples.source, return_counts=True)
@@ -83,7 +83,7 @@ def majority_source(samples: SampleSet) -> str:
 
 
 def foreign(findings: PurifyFindings) -> Foreign | None:
-    """Return what should be removed: wrong labels, or minority sources; None if unknown."""
+    """Return the samples that should go: wrong labels or minority sources; None if unknown."""
     samples = findings.samples
     majority = findings.majority
     is_wrong = wrong_labels(samples)
@@ -95,7 +95,7 @@ def foreign(findings: PurifyFindings) -> Foreign | None:
 
 
 def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
-    """Return the figures at the start, at our stop and, if any, the baseline's; NaN if unknown."""
+    """Return the figures at the start, at our stop and at the baseline's; NaN if unknown."""
     truth = foreign(findings)
     ours = findings.purification
     baseline = findings.baseline
@@ -118,7 +118,7 @@ def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
     return columns
 
 
-def _standard_error(findings: PurifyFindings, score: float) -> float:
+def _compute_error(findings: PurifyFindings, score: float) -> float:
     """Return the standard error of a validation accuracy; inf for R², whose error is unknown."""
     if not findings.samples.is_classification:
         return math.inf
@@ -126,23 +126,23 @@ def _standard_error(findings: PurifyFindings, score: float) -> float:
 
 
 def score_change(findings: PurifyFindings) -> Interval:
-    """Return the change of the score by removal: as cross-fitting judged it, or on validation."""
+    """Return the score's change by the removal, with interval: cross-fitted or on validation."""
     ours = findings.purification
     crossed = ours.cross_fit
     if crossed is not None and math.isfinite(crossed.gain):
         return interval(crossed.gain, crossed.error)
-    return _validation_change(findings, ours)
+    return _measure_change(findings, ours)
 
 
-def _validation_change(findings: PurifyFindings, purification: Purification) -> Interval:
-    """Return the change of the validation score from all samples to a purification's stop."""
+def _measure_change(findings: PurifyFindings, purification: Purification) -> Interval:
+    """Return the validation score's change from all samples to those kept, with interval."""
     scores = purification.trace.validation
     gain = float(scores[purification.steps] - scores[0])
-    return interval(gain, _standard_error(findings, float(scores[0])))
+    return interval(gain, _compute_error(findings, float(scores[0])))
 
 
 def changes_by_order(findings: PurifyFindings) -> list[tuple[str, Interval]]:
-    """Return names and changes of our removal and the baseline's; [] of a regression, or none."""
+    """Return (name, change of the score) of our removal and the baseline's; or []."""
     ours = findings.purification
     crossed = ours.cross_fit
     baseline = findings.baseline
@@ -157,7 +157,7 @@ def changes_by_order(findings: PurifyFindings) -> list[tuple[str, Interval]]:
         # Cross-fitting is judged on other samples than the baseline: no comparison.
         if crossed is None and baseline is not None and len(baseline.removed):
             name = f"instead the {len(baseline.removed):,} of highest loss"
-            rows.append((name, _validation_change(findings, baseline)))
+            rows.append((name, _measure_change(findings, baseline)))
     return rows
 
 
@@ -221,7 +221,7 @@ def run(
 
 
 def _predict(model: nn.Module, train: SampleSet) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels or targets by the model, and its probabilities of the given labels."""
+    """Return predicted labels or targets, [n], and probabilities of the given labels."""
     weight = next(model.parameters())
     with torch.no_grad():
         x = network_inputs(train.x, model, weight.dtype)

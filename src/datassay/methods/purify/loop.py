@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import gammaincinv
 from torch import Tensor, nn
 
-from datassay.act.remove.rules import places_in_group
+from datassay.act.remove.rules import rank_within_group
 from datassay.collect.collection import collect
 from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import output_score
@@ -271,7 +271,7 @@ class _Job:
             batches.append(keep[batch].numpy())
             keep = torch.as_tensor(np.setdiff1d(keep.numpy(), batches[-1]))
             fitted = fit.fit(keep, fitted)
-            surprise = _surprise(fitted, keep, torch.as_tensor(batches[-1]), self.samples)
+            surprise = _compute_surprise(fitted, keep, torch.as_tensor(batches[-1]), self.samples)
             progress(STEP, n - len(keep), int(settings.max_fraction * n))
         names = field_names(PurificationTrace)
         trace = PurificationTrace(**{name: np.array([p[name] for p in points]) for name in names})
@@ -302,7 +302,7 @@ class _Job:
     def rank(
         self, geometry: OutputGeometry, keep: Int[np.ndarray, " kept"]
     ) -> tuple[float, Int[np.ndarray, " kept"]]:
-        """Return V of the kept samples, and positions among them in the order of removal."""
+        """Return V of the kept samples, and their positions in the order of removal."""
         settings = self.settings
         positions = np.arange(len(geometry))
         if settings.order in REMOVAL_ORDERS:
@@ -327,7 +327,7 @@ class _Job:
     def batch(
         self, keep: Int[Tensor, " kept"], ranking: Int[np.ndarray, " kept"]
     ) -> Int[np.ndarray, " batch"]:
-        """Return the next samples to remove, as positions among the kept; protect small classes."""
+        """Return the next samples to remove, positions among the kept; small classes stay."""
         n = len(self.samples)
         settings = self.settings
         n_allowed = min(settings.step or 1, int(settings.max_fraction * n) - (n - len(keep)))
@@ -337,7 +337,7 @@ class _Job:
             return ranking[:n_allowed]
         labels = self.samples.y[keep.numpy()][ranking]
         n_spare = np.maximum(0, np.bincount(labels) - settings.min_per_class)
-        may_go = places_in_group(labels) < n_spare[labels]  # the first n_spare of each class
+        may_go = rank_within_group(labels) < n_spare[labels]  # the first n_spare of each class
         if settings.stop == "suspects" and self.suspicion is not None:
             may_go &= self.suspicion.may_go[keep.numpy()][ranking]
         return ranking[may_go][:n_allowed]
@@ -345,7 +345,7 @@ class _Job:
     def point(
         self, geometry: OutputGeometry, outputs: Sequence[Tensor], variance: float, surprise: float
     ) -> dict[str, float]:
-        """Return the trace's measurements of a fit."""
+        """Return name → number after a removal and refit: V, loss, surprise, scores."""
         sets = iter(outputs)  # of the validation set, then of the test set
         return {
             "removed": len(self.samples) - len(geometry),
@@ -357,8 +357,8 @@ class _Job:
         }
 
 
-def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
-    """Return the mean negative log-likelihood of the removed labels under the refitted model."""
+def _compute_surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
+    """Return the removed labels' mean negative log-likelihood under the refitted model."""
     geometry = fitted.geometry
     losses = geometry.losses(fitted.temperature)
     if train.is_classification and geometry.kind.has_one_class:

@@ -9,12 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.act.review.decisions import REMOVE, Decision, Decisions
-from datassay.commands.frame import (
-    compose_page,
-    sample_gallery,
-    sample_table,
-    table,
-)
+from datassay.commands.frame import compose_page, sample_gallery, sample_table, table
 from datassay.commands.run.typed import Typed
 from datassay.data.back.origin import Origin
 from datassay.methods.purify.job import (
@@ -86,11 +81,11 @@ def page(findings: PurifyFindings) -> Page:
         numbers["hits"] = int(truth.mask[ours.removed].sum())
         numbers["n_foreign"] = int(truth.mask.sum())
         numbers["base_rate"] = float(truth.mask.mean())
-    lines = [(p, p.trace.variance, name, colour) for p, name, colour in _rankings(findings)]
+    lines = [(p, p.trace.variance, name, colour) for p, name, colour in _list_rankings(findings)]
     values = np.concatenate([line[1] for line in lines])
     variance = chart(X_TITLE, "variance of influence V (log scale)", log_y=values)
     _draw_curves(variance, findings, lines, "V = %{y:.3g}")
-    lines = [(p, p.trace.validation, name, colour) for p, name, colour in _rankings(findings)]
+    lines = [(p, p.trace.validation, name, colour) for p, name, colour in _list_rankings(findings)]
     if findings.majority:
         name = f"{lines[0][2]}, {findings.majority} alone"
         lines.append((ours, ours.trace.test, name, SKY))
@@ -100,21 +95,21 @@ def page(findings: PurifyFindings) -> Page:
         "gain": lambda: change_chart(
             f"change of {findings.metric}, points", numbers["changes"], 100
         ),
-        "before": _stops_table(findings),
+        "before": _tabulate_stops(findings),
         "variance": variance,
         "score": score,
-        "surprise": _surprise_figure(findings),
+        "surprise": _plot_surprise(findings),
         "gallery": gallery(findings),
         "classes": None,
     }
     if samples.is_classification:
-        blocks["classes"], numbers["worst"] = _classes(findings)
+        blocks["classes"], numbers["worst"] = _tabulate_classes(findings)
     ids = tuple(str(i) for i in ours.ids[ours.removed[:N_CHECK_FIRST]])
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES, ids={"foreign samples": ids})
 
 
-def _stops_table(findings: PurifyFindings) -> Table:
-    """Return a table of the start, our stop and the baseline's: a row per known figure."""
+def _tabulate_stops(findings: PurifyFindings) -> Table:
+    """Return a table of figures for all samples, those kept, and those that the baseline keeps."""
     stops = before_and_after(findings)
     rows = [
         (name, *("–" if math.isnan(stop[key]) else to_text(stop[key]) for stop in stops))
@@ -134,8 +129,8 @@ def _stops_table(findings: PurifyFindings) -> Table:
     return table("Before and after", columns, rows, in_terminal=True)
 
 
-def _classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]:
-    """Return a table of the classes, and facts on the one that loses far the most, or None."""
+def _tabulate_classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]:
+    """Return a table of samples removed per class, and facts on the class that loses most."""
     samples = findings.samples
     removed = findings.purification.removed
     names, n = samples.class_names, samples.n_classes
@@ -176,7 +171,8 @@ def gallery(findings: PurifyFindings) -> Gallery:
     removed = ours.removed[:MAX_CARDS]
     steps = np.searchsorted(ours.trace.removed, np.arange(len(removed)), side="right")
     card_fields = (
-        _card(findings, truth, *row) for row in zip(range(1, n + 1), removed, steps, strict=False)
+        _describe_card(findings, truth, *row)
+        for row in zip(range(1, n + 1), removed, steps, strict=False)
     )
     return sample_gallery(
         findings.samples,
@@ -190,10 +186,10 @@ def gallery(findings: PurifyFindings) -> Gallery:
     )
 
 
-def _card(
+def _describe_card(
     findings: PurifyFindings, truth: Foreign | None, rank: int, i: int, step: int
 ) -> dict[str, object]:
-    """Return the fields of the gallery's card for sample i, the rank-th removed, in this step."""
+    """Return the card's fields for sample i, removed as number `rank`, in this step."""
     names = findings.samples.class_names
     suggested = label_text(names, findings.predicted[i])
     view = ()
@@ -216,8 +212,8 @@ def _card(
     }
 
 
-def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
-    """Return our purification and, if any, the baseline, each with its name and colour."""
+def _list_rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
+    """Return (purification, name, colour) of ours and, if measured, of the baseline."""
     ours = findings.purification
     baseline = findings.baseline
     curves = [(ours, OURS.get(ours.order, "by influence"), BLUE)]
@@ -247,8 +243,8 @@ def _draw_curves(
     _mark_stop(figure, findings)
 
 
-def _surprise_figure(findings: PurifyFindings) -> "Figure":
-    """Plot each batch's labels under a model refitted without it, with the threshold."""
+def _plot_surprise(findings: PurifyFindings) -> "Figure":
+    """Return a chart of each removed batch's surprise under the model without it."""
     ours = findings.purification
     x = ours.trace.removed[1:]
     y = ours.trace.surprise[1:]
@@ -294,7 +290,7 @@ def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
         "keep.parquet": pa.table({"position": ours.keep, "id": column(ours.ids[ours.keep])}),
         REMOVALS: _decide_removals(findings).to_table(),
         "trace.parquet": trace_table(findings),
-        "summary.json": _summary(findings, page),
+        "summary.json": _summarize(findings, page),
     }
 
 
@@ -319,7 +315,7 @@ def purified_table(findings: PurifyFindings) -> pa.Table:
 def trace_table(findings: PurifyFindings) -> pa.Table:
     """Return a row per point: ranking, step, is_kept (up to the stop), then the trace."""
     tables = []
-    for purification, _, _ in _rankings(findings):
+    for purification, _, _ in _list_rankings(findings):
         trace = purification.trace.to_table()
         steps = np.arange(trace.num_rows)
         columns = {"ranking": pa.array([purification.order] * len(steps)), "step": pa.array(steps)}
@@ -330,8 +326,8 @@ def trace_table(findings: PurifyFindings) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _summary(findings: PurifyFindings, page: Page) -> str:
-    """Return summary.json."""
+def _summarize(findings: PurifyFindings, page: Page) -> str:
+    """Return the text of summary.json."""
     ours = findings.purification
     truth = foreign(findings)
     return standard_json({

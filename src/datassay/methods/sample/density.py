@@ -54,7 +54,7 @@ def fit_density(
     floor: float | None = None,
     seed: int = 0,
 ) -> Density:
-    """Return a mixture fitted to points, each repeated in proportion to its index."""
+    """Return a Gaussian mixture fitted to points weighted by their index."""
     # `floor` is added to the variances in the unit cube; None: that of the cell of 1/N each.
     # Cost: five starts of at most 100 iterations over at most 20 000 rows.
     # Source: S0 Algorithm 2, line 6, and its code: points below max/100 are dropped, the others
@@ -109,7 +109,7 @@ def fit_density(
 def truncated_draws(
     density: Density, box: Float[np.ndarray, "d 2"], n: int, *, max_tries: int = 1000, seed: int = 0
 ) -> tuple[Float[np.ndarray, "n d"], int]:
-    """Draw n points from a density within the domain; return them, and the number of tries."""
+    """Return n points drawn from a density inside the domain, and the number of tries."""
     # Cost: n over the share of the density that lies within the domain.
     # Source: S0 Algorithm 2, line 7, which sets no bound.
     rng = np.random.default_rng([seed, 1])
@@ -142,7 +142,7 @@ def truncated_draws(
 
 
 def _repeat_positions(share: np.ndarray, seed: int) -> np.ndarray:
-    """Return positions, each repeated in proportion to its share of the largest index."""
+    """Return each position repeated in proportion to its share, [m]."""
     copies = np.rint(COPIES * share).astype(int)
     if copies.sum() <= MOST_COPIES:
         return np.repeat(np.arange(len(share)), copies)
@@ -160,7 +160,7 @@ LARGEST = 1e150  # end of a domain, so that squares of widths are finite
 def check_domain(
     domain: Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "d 2"],
 ) -> Float[np.ndarray, "d 2"]:
-    """Check the domain; return the lower and upper end of each input."""
+    """Return lower and upper ends of each input, [d, 2]; raise if they are invalid."""
     rule = "domain must be pairs of finite numbers (lower, upper), one for each input"
     try:
         box = np.array(domain, dtype=float)
@@ -187,7 +187,7 @@ def check_domain(
 def initial_points(
     box: Float[np.ndarray, "d 2"], n: int, kind: str, seed: int
 ) -> Float[np.ndarray, "n d"]:
-    """Return the first points, spread evenly, since f is not known yet."""
+    """Return the first n points, [n, d], evenly spread over the domain."""
     d = len(box)
     rules.integer("n_initial", n, 2)
     check_seed(seed)

@@ -68,7 +68,7 @@ def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindin
     for name, cap in MOST.items():
         if getattr(settings, name) > cap:
             raise SettingError(f"{name} must be at most {cap:,}; got {getattr(settings, name):,}.")
-    problem = _problem(settings.function, settings.domain)
+    problem = _find_problem(settings.function, settings.domain)
     options = _design(settings)
     sample = taylor_sample(
         problem.function, problem.domain, seed=settings.seed, progress=progress, **options
@@ -79,24 +79,24 @@ def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindin
         outputs = ("f",)
     elif not outputs:
         outputs = tuple(f"f{j}" for j in range(f.n_outputs))
-    facts = _facts(problem, sample, settings)
+    facts = _list_facts(problem, sample, settings)
     return SamplingFindings(
         name=problem.name,
         inputs=problem.inputs,
         outputs=outputs,
         sample=sample,
-        comparison=_compare(f, sample, settings, progress) if settings.compare else None,
-        curve=_curve(f, sample) if settings.compare and len(sample.domain) == 1 else None,
+        comparison=_compare_designs(f, sample, settings, progress) if settings.compare else None,
+        curve=_evaluate_curve(f, sample) if settings.compare and len(sample.domain) == 1 else None,
         facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=sample.notes,
     )
 
 
-def _problem(name: str, domain: str | None) -> FunctionProblem:
-    """Return a built-in function, or the user's own, whose outputs are named later."""
+def _find_problem(name: str, domain: str | None) -> FunctionProblem:
+    """Return a built-in function, or the user's own, with its domain."""
     box = None
     if domain is not None:
-        box = check_domain(_pairs(domain))
+        box = check_domain(_parse_pairs(domain))
     if ":" not in name or name.startswith("bateman:"):
         problem = function_problem(name)
         if box is None:
@@ -116,8 +116,8 @@ def _problem(name: str, domain: str | None) -> FunctionProblem:
     return FunctionProblem(name, import_reference(name, RULE), box, inputs, ())
 
 
-def _pairs(text: str) -> list[list[float]]:
-    """Return the pairs of "0:1,0:10"; raise where it is not such a text."""
+def _parse_pairs(text: str) -> list[list[float]]:
+    """Return the pairs of a text such as "0:1,0:10"; raise if it is none."""
     try:
         ends = [pair.split(":") for pair in text.split(",")]
         return [[float(low), float(high)] for low, high in ends]
@@ -133,10 +133,10 @@ def _design(settings: SampleSettings) -> dict[str, Any]:
     return {"n_components": settings.components, **{n: getattr(settings, n) for n in names}}
 
 
-def _compare(
+def _compare_designs(
     f: PointFunction, sample: TaylorSample, settings: SampleSettings, progress: Progress
 ) -> SamplingComparison:
-    """Compare new points drawn uniformly and by Taylor, after the same initial ones in each run."""
+    """Return errors of networks trained on uniform and on Taylor-based new points."""
     taylor = []
     uniform = []
     options: dict[str, Any] = {**_design(settings), "derivatives": sample.derivatives}
@@ -159,7 +159,7 @@ def _compare(
     return compare_designs(
         {UNIFORM: uniform, TAYLOR: taylor},
         (test_x, f(test_x)),
-        _networks(sample, settings),
+        _make_networks(sample, settings),
         RECIPE,
         seed=settings.seed,
         progress=progress,
@@ -171,8 +171,8 @@ def _uniform(box: np.ndarray, n: int, seed: int, stream: int) -> np.ndarray:
     return draw.uniform(box[:, 0], box[:, 1], (n, len(box)))
 
 
-def _networks(sample: TaylorSample, settings: SampleSettings) -> list[nn.Module]:
-    """Return networks with inputs scaled by the domain, the same ones for both designs."""
+def _make_networks(sample: TaylorSample, settings: SampleSettings) -> list[nn.Module]:
+    """Return untrained networks with inputs scaled by the domain, for both designs."""
     y = np.zeros((2, sample.y.shape[1]))
     # Two samples, the ends of the domain, from which the networks take center and spread.
     corners = SampleSet(sample.domain.T, y[:, 0] if y.shape[1] == 1 else y, np.arange(2))
@@ -184,14 +184,16 @@ def _networks(sample: TaylorSample, settings: SampleSettings) -> list[nn.Module]
     return models
 
 
-def _curve(f: PointFunction, sample: TaylorSample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return `SamplingFindings.curve`."""
+def _evaluate_curve(
+    f: PointFunction, sample: TaylorSample
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return x, f(x) and the Taylor index over the domain, to plot."""
     x = np.linspace(sample.domain[0, 0], sample.domain[0, 1], N_CURVE)[:, None]
     _, tensors = derivatives(f, x, sample.order, method=sample.derivatives, bounds=sample.domain)
     return x[:, 0], f(x), taylor_index(tensors, sample.epsilon)
 
 
-def _facts(
+def _list_facts(
     problem: FunctionProblem, sample: TaylorSample, settings: SampleSettings
 ) -> dict[str, str]:
     """Return the page's facts: name → text."""

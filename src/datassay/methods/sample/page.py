@@ -49,14 +49,14 @@ def page(findings: SamplingFindings) -> Page:
     }
     blocks: dict[str, object] = {}
     if len(findings.inputs) > 1:
-        blocks |= _maps(findings)
+        blocks |= _plot_maps(findings)
     else:
-        blocks["function"] = _function_figure(findings)
+        blocks["function"] = _plot_function(findings)
     if comparison is not None:
         mean, largest = verdicts(comparison)
-        blocks["change"] = _change_figure([mean, largest])
+        blocks["change"] = _plot_changes([mean, largest])
         numbers |= {"mean": mean, "largest": largest, "n_runs": comparison.largest.shape[1]}
-        rows = [_error_row(verdict) for verdict in (largest, mean)]
+        rows = [_format_row(verdict) for verdict in (largest, mean)]
         columns = ("error", "uniform", "Taylor-based", "change")
         blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
     return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
@@ -84,8 +84,8 @@ def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
     return results
 
 
-def _change_figure(rows: list[dict[str, Any]]) -> "Figure":
-    """Plot the change of each error by Taylor-based points, with its interval."""
+def _plot_changes(rows: list[dict[str, Any]]) -> "Figure":
+    """Return a chart of each error's change by Taylor-based points, with its interval."""
     names = [f"{row['error']} error" for row in rows]
     changes = [Interval(gain, half, 1.0) for gain, half in (row["difference"] for row in rows)]
     colours = {n: COLOURS[row["outcome"]] for n, row in zip(names, rows, strict=True)}
@@ -97,8 +97,8 @@ def _interval(mean: float, half: float) -> str:
     return f"{number(float(mean))} ± {number(float(half))}"
 
 
-def _error_row(verdict: dict[str, Any]) -> tuple[str, ...]:
-    """Return an error under both designs, and the change run by run, as a row of a table."""
+def _format_row(verdict: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of an error: under both designs, and its change run by run."""
     change, half = (100 * value for value in verdict["difference"])
     text = f"{change:+.1f} ± {half:.1f} %".replace("-", "−")
     return verdict["error"], _interval(*verdict["uniform"]), _interval(*verdict["taylor"]), text
@@ -145,8 +145,8 @@ def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
     }
 
 
-def _function_figure(findings: SamplingFindings) -> "Figure":
-    """Plot f and Df, and the new points on the axis and on f (S0 Fig. 4)."""
+def _plot_function(findings: SamplingFindings) -> "Figure":
+    """Return a chart of f, its Taylor index Df, and the new points."""
     sample = findings.sample
     curve = findings.curve
     is_old = ~sample.is_new
@@ -190,8 +190,8 @@ def _function_figure(findings: SamplingFindings) -> "Figure":
     return figure
 
 
-def _maps(findings: SamplingFindings) -> "dict[str, Figure]":
-    """Plot, over cells of two inputs, the largest Df (S0 Fig. 5, 2a), and how many new points."""
+def _plot_maps(findings: SamplingFindings) -> "dict[str, Figure]":
+    """Return maps over two inputs: the largest Taylor index, and the number of new points."""
     sample = findings.sample
     x = sample.x[~sample.is_new, :2]
     box = sample.domain[:2]

@@ -16,7 +16,7 @@ UNEVEN = 1.5
 
 
 def propose_reweighting(train: SampleSet, scores: ProposalScores) -> Action | str | None:
-    """Return the action that weighs by local label variance, or a reason against it."""
+    """Return the action "weight by local label variance", or why it is not proposed."""
     if not scores.takes_weights:
         return "Weights: the model's fit takes none."
     if len(train) <= NEIGHBORS or train.y.ndim != 1:
@@ -28,7 +28,7 @@ def propose_reweighting(train: SampleSet, scores: ProposalScores) -> Action | st
 
 
 def propose_balancing(train: SampleSet, scores: ProposalScores) -> Action | str | None:
-    """Return the action that weighs classes equally; None or a reason where it does not apply."""
+    """Return the action "weight classes equally"; a reason or None if it does not apply."""
     if not scores.takes_weights or not train.is_classification:
         return None
     counts = np.bincount(train.y)

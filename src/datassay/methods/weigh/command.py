@@ -4,13 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from datassay.commands.command import Command
-from datassay.commands.inputs import (
-    MODEL,
-    MODEL_HELP,
-    SEED_HELP,
-    DataInputs,
-    NoiseInputs,
-)
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs, NoiseInputs
 from datassay.methods.weigh.settings import METHODS, Weighting
 from datassay.rules import at_least, one_of, require
 from datassay.score.settings import SEARCHES
@@ -58,7 +52,7 @@ class WeighSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Check the values by themselves, before anything heavy is imported."""
+        """Raise if a setting is out of range, before anything heavy is imported."""
         one_of("method", self.method, METHODS)
         one_of("search", self.search, SEARCHES)
         one_of("features", self.features, ("auto", "inputs", "model"))

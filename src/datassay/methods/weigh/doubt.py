@@ -34,7 +34,7 @@ class NeighborTargets:
 
 
 def neighbor_targets(samples: SampleSet, index: Int[np.ndarray, "n k"]) -> NeighborTargets:
-    """Compare targets with the neighbours', whose positions `index` has after the sample's own."""
+    """Return how each target compares with its neighbours'; index[:, 1:] are these."""
     n = len(samples)
     neighbors = index[:, 1:]
     no_values = np.zeros((n, 0))

@@ -22,7 +22,7 @@ FEW_COLUMNS = 50
 
 
 def suits_inputs(train: SampleSet) -> bool:
-    """Return whether neighbours are better searched among the inputs than in a network."""
+    """Return whether to search neighbours among inputs instead of a network's features."""
     if train.encoding is not None and train.encoding.name:
         return True
     return train.kind == "row" and int(np.prod(train.input_shape)) <= FEW_COLUMNS

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay import rules
-from datassay.act.choose.parts import yardstick
+from datassay.act.choose.parts import scoring_rule
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.methods.weigh.reweight import HeadProblem
@@ -134,7 +134,7 @@ def head_gain(
     )  # fmt: skip
     head = problem.head
     outputs = trained.outputs(problem.val[0]).double() * head.scale + head.shift  # [S, M, m, k]
-    return _gain(names, outputs, problem.labels, val)
+    return _score_outputs(names, outputs, problem.labels, val)
 
 
 def retrain_head(problem: HeadProblem, weights: Float[np.ndarray, " n"], seed: int) -> nn.Module:
@@ -186,7 +186,7 @@ def network_gain(
             seed=seed, sample_weight=torch.as_tensor(weight), progress=report,
         )  # fmt: skip
     outputs = torch.stack([network.outputs(val.x).double() for network in networks.values()], 1)
-    return _gain(names, outputs, train.y, val), networks
+    return _score_outputs(names, outputs, train.y, val), networks
 
 
 def head_recipe(n_samples: int) -> HeadRecipe:
@@ -209,11 +209,11 @@ def _with_uniform(
     return (UNIFORM, *weightings), np.stack([np.full(n, 1 / n), *weightings.values()])
 
 
-def _gain(
+def _score_outputs(
     names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], labels: np.ndarray, val: SampleSet
 ) -> WeightGain:
-    """Score the outputs of all networks on the validation samples."""
-    rule = yardstick(val, labels, None)
+    """Return each weighting's validation scores, per seed, from all networks' outputs."""
+    rule = scoring_rule(val, labels, None)
     if val.is_classification and outputs.shape[-1] == 1:
         outputs = torch.cat([-outputs, outputs], -1)  # of two classes one logit, of the second
     scores = rule.scores(outputs.flatten(0, 1).numpy())

@@ -118,7 +118,7 @@ def run(
     started = time.perf_counter()
     check_against_samples(settings, train)
     settings = replace(settings, model=full_name(settings.model, train))
-    space = _space(train, val, settings, progress)
+    space = _choose_features(train, val, settings, progress)
     search = space.search
     if search is not None:
         settings = replace(settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio)
@@ -157,11 +157,11 @@ def run(
         warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
     )
     closing = closing_facts(started, settings.seed, settings.command)
-    return replace(findings, facts=_facts(findings, settings) | noise_facts(train) | closing)
+    return replace(findings, facts=_list_facts(findings, settings) | noise_facts(train) | closing)
 
 
 def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
-    """Check the settings against the loaded samples."""
+    """Raise if the settings do not suit the loaded samples."""
     check_n_neighbors(settings.n_neighbors, len(train))
     check_ratios(settings.max_ratio)
     if settings.method in NEEDS_CLASSES and not train.is_classification:
@@ -187,8 +187,10 @@ def _on_inputs(settings: WeighSettings, train: SampleSet) -> bool:
     return settings.features == "inputs" or (may_choose and suits_inputs(train))
 
 
-def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
-    """Return the features in which neighbours are searched, and the network if one is needed."""
+def _choose_features(
+    train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress
+) -> _Space:
+    """Return the features in which neighbours are searched, and their network if any."""
     on_inputs = _on_inputs(settings, train)
     watched = Watched()
     if not on_inputs or settings.method in NEEDS_NETWORK:
@@ -213,7 +215,7 @@ def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: 
 
 
 def _train_watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> "Watched":
-    """Train the network, recording what the method needs; only build it if weights are given."""
+    """Return the trained network with what the method records during training."""
     model = _model(train, settings)
     if settings.weights is not None:
         return Watched(model)
@@ -234,7 +236,7 @@ def _try_weights(
     weightings: dict[str, np.ndarray],
     progress: Progress,
 ) -> tuple[WeightGain, FittedNetwork]:
-    """Train with each weighting and with none; return the scores and the network of our weights."""
+    """Return scores of trainings with each weighting and none, and our weights' network."""
     # Only the last layer is trained where `problem` is that layer's, else the whole network.
     seed = settings.seed
     ours = METHODS[settings.method]
@@ -253,7 +255,7 @@ def _try_weights(
     return gain, FittedNetwork(settings.model, network, row_format(train))
 
 
-def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
+def _list_facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
     """Return the page's facts: name → text."""
     neighbors = findings.local.neighbors
     details = findings.weights.details
@@ -302,7 +304,7 @@ def weigh(
     max_ratio: float = 40,
     density: bool = False,
 ) -> SampleWeights:
-    """Weigh samples by one of METHODS."""
+    """Return the samples' weights by one of METHODS."""
     if method == "local_variance":
         clip = DENSITY_CLIP if density else None
         return weights_of_variance(local, train.ids, max_ratio, clip, n_columns)

@@ -87,8 +87,8 @@ def page(findings: WeighFindings) -> Page:
         "folder": named_folder(findings.facts, "weights"),
     }
     blocks = {
-        "weights": _weight_figure(findings),
-        "classes": _class_table(findings) if samples.is_classification else None,
+        "weights": _plot_weights(findings),
+        "classes": _tabulate_classes(findings) if samples.is_classification else None,
         "gallery": gallery(findings),
     }
     if gain is not None:
@@ -98,7 +98,7 @@ def page(findings: WeighFindings) -> Page:
             "n_val": gain.each.shape[1],
             "named": {findings.method, *gain.names},
         }
-        blocks |= {"table": _gain_table(gain), "gain": _gain_figure(gain)}
+        blocks |= {"table": _tabulate_gains(gain), "gain": _plot_gains(gain)}
     doubtful_ids = tuple(str(i) for i in samples.ids[order[is_doubtful[order]][:N_CHECK_FIRST]])
     ids = {"labels": doubtful_ids if doubts["is_notable"] else ()}
     files = NO_NETWORK
@@ -125,8 +125,8 @@ def concentration(findings: WeighFindings) -> dict[str, float]:
     }
 
 
-def _gain_table(gain: WeightGain) -> Table:
-    """Return scores with and without weights, a row per weighting."""
+def _tabulate_gains(gain: WeightGain) -> Table:
+    """Return a table of scores with and without weights, a row per weighting."""
     unit = text_if(in_points(gain.metric), ", points")
     rows = []
     for i, name in enumerate(gain.names):
@@ -136,8 +136,8 @@ def _gain_table(gain: WeightGain) -> Table:
     return table("Scores with and without weights", columns, rows, in_terminal=True)
 
 
-def _class_table(findings: WeighFindings) -> Table:
-    """Return the share of samples and of weight of each class that occurs."""
+def _tabulate_classes(findings: WeighFindings) -> Table:
+    """Return a table of each class's share of the samples and of the weight."""
     samples = findings.samples
     weight = findings.sample_weight
     is_constant = findings.local.variance == 0
@@ -161,7 +161,7 @@ def _class_table(findings: WeighFindings) -> Table:
 
 
 def gallery(findings: WeighFindings) -> Gallery:
-    """Return 144 of the heaviest samples, 48 of the lightest, 96 doubtful ones; heaviest first."""
+    """Return cards of the 144 heaviest, 48 lightest and 96 doubtful samples."""
     samples = findings.samples
     order = findings.order
     targets = findings.near
@@ -177,7 +177,7 @@ def gallery(findings: WeighFindings) -> Gallery:
         {
             "figures": (
                 (f"w {number(float(weight[i]))}", "sample weight, mean 1"),
-                (f"neighbours {_neighbors(samples, targets, i)}", ""),
+                (f"neighbours {_describe_neighbors(samples, targets, i)}", ""),
             ),
             "verdict": text_if(is_doubtful[i], "doubtful"),
             "views": tuple(name for name, positions in views.items() if i in positions),
@@ -199,13 +199,13 @@ def gallery(findings: WeighFindings) -> Gallery:
         ),
         sorts=(("weight", "weight"), *agreement_sort, ("id", "id")),
         descending=True,
-        note=_note(findings),
+        note=_explain_weights(findings),
         advice_view="doubtful",
     )
 
 
-def _neighbors(samples: SampleSet, targets: NeighborTargets, i: int) -> str:
-    """Return a text on the targets of a sample's neighbours."""
+def _describe_neighbors(samples: SampleSet, targets: NeighborTargets, i: int) -> str:
+    """Return the labels or targets of a sample's neighbours in words."""
     if not samples.is_classification:
         mean = targets.mean[i]
         spread = targets.spread[i]
@@ -219,8 +219,8 @@ def _neighbors(samples: SampleSet, targets: NeighborTargets, i: int) -> str:
     return f"{names}{text_if(n_hidden, f', {n_hidden} more')}"
 
 
-def _note(findings: WeighFindings) -> str:
-    """Return the gallery's note: what weight and neighbours are, and when a label is doubtful."""
+def _explain_weights(findings: WeighFindings) -> str:
+    """Return the gallery's note: what weight means, and when a label is doubtful."""
     n = len(findings.samples)
     k = findings.local.neighbors.index.shape[1]
     if findings.samples.is_classification:
@@ -239,7 +239,7 @@ def files(findings: WeighFindings, page: Page) -> dict[str, Part]:
     if findings.fitted is not None:
         network = {NAME: findings.fitted.save}
     table = weight_table(findings)
-    summary = _summary(findings, page)
+    summary = _summarize(findings, page)
     return {"weights.parquet": table, **network, "summary.json": summary}
 
 
@@ -247,10 +247,7 @@ def weight_table(findings: WeighFindings) -> pa.Table:
     """Return every sample's weight (mean 1), local variance, and its neighbours' targets."""
     samples = findings.samples
     targets = findings.near
-    scores = {
-        "sample_weight": findings.sample_weight,
-        "local_variance": findings.local.variance,
-    }
+    scores = {"sample_weight": findings.sample_weight, "local_variance": findings.local.variance}
     if samples.is_classification:
         columns = {"neighbor_label": labels(samples, targets.counts.argmax(1))}
         columns["neighbor_agreement"] = pa.array(targets.agreement)
@@ -259,8 +256,8 @@ def weight_table(findings: WeighFindings) -> pa.Table:
     return sample_table(samples, scores, {**columns, "is_doubtful": pa.array(targets.is_doubtful)})
 
 
-def _summary(findings: WeighFindings, page: Page) -> str:
-    """Return summary.json."""
+def _summarize(findings: WeighFindings, page: Page) -> str:
+    """Return the text of summary.json."""
     samples = findings.samples
     is_doubtful = findings.near.is_doubtful
     heavy = findings.heaviest
@@ -303,8 +300,8 @@ def _summary(findings: WeighFindings, page: Page) -> str:
     })
 
 
-def _weight_figure(findings: WeighFindings) -> "Figure":
-    """Plot a histogram of the weights, doubtful samples apart; counts are on a log axis."""
+def _plot_weights(findings: WeighFindings) -> "Figure":
+    """Return a histogram of the weights, doubtful samples in another colour."""
     weight = findings.sample_weight
     is_doubtful = findings.near.is_doubtful
     low = float(weight.min())
@@ -332,8 +329,8 @@ def _weight_figure(findings: WeighFindings) -> "Figure":
     return figure
 
 
-def _gain_figure(gain: WeightGain) -> "Figure":
-    """Plot the change of score per weighting: a dot per seed, the mean with its interval."""
+def _plot_gains(gain: WeightGain) -> "Figure":
+    """Return a chart of the score's change by each weighting: seeds, mean, interval."""
     points = in_points(gain.metric)
     unit = 100 if points else 1
     n = len(gain.names) - 1

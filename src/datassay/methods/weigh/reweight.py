@@ -242,8 +242,8 @@ def reweight(
         layer=problem.head.name,
         n_features=problem.features.shape[1],
         metric=train.metric,
-        before=_score(problem, problem.head, val),
-        after=_score(problem, new_head, val),
+        before=_score_head(problem, problem.head, val),
+        after=_score_head(problem, new_head, val),
         epoch=0 if recipe.solver == "exact" else int(trained.epoch[0, 0]),
     )
 
@@ -253,8 +253,8 @@ def _targets(head: Head, train: SampleSet) -> Float[Tensor, "n k"]:
     return (network_targets(train, len(head.scale)) - head.shift) / head.scale
 
 
-def _score(problem: HeadProblem, head: Head, val: SampleSet | None) -> float:
-    """Return accuracy or R² with this layer on the validation samples; NaN without any."""
+def _score_head(problem: HeadProblem, head: Head, val: SampleSet | None) -> float:
+    """Return a last layer's accuracy or R² on validation samples; NaN without any."""
     if problem.val is None or val is None:
         return float("nan")
     with torch.no_grad():

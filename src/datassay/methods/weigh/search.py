@@ -133,7 +133,7 @@ def search_weights(
     recipe = recipe or HeadRecipe(patience=5)
     problem = head_problem(model, train, val, layer=layer, progress=progress)
     weightings = Weightings(problem, n_neighbors[1], search)
-    study = _study(seed)
+    study = _make_study(seed)
 
     def objective(trial: "Trial") -> float:
         """Return the trial's validation score, the mean over seeds."""
@@ -179,8 +179,8 @@ def search_weights(
     )
 
 
-def _study(seed: int) -> "Study":
-    """Return an empty study; raise where Optuna is not installed."""
+def _make_study(seed: int) -> "Study":
+    """Return an empty Optuna study; raise if Optuna is not installed."""
     try:
         import optuna
     except ImportError as error:

@@ -148,7 +148,7 @@ def weights_of_variance(
         "max_variance": float(variance.max()),
     }
     if density_clip is not None:
-        relative_density, n_clipped = _density(local, n_columns, density_clip)
+        relative_density, n_clipped = _compute_density(local, n_columns, density_clip)
         variance = variance / relative_density
         details |= {"density_clip": density_clip, "density_clipped": n_clipped}
     return SampleWeights(scaled_variance(variance, max_ratio), ids, "local_variance", details)
@@ -169,10 +169,10 @@ def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Floa
     return weight / weight.sum()
 
 
-def _density(
+def _compute_density(
     local: LocalVariance, n_columns: int, clip: float
 ) -> tuple[Float[np.ndarray, " n"], int]:
-    """Return density over its median, clipped to [1/clip, clip], and how many were clipped."""
+    """Return density over its median, clipped to [1/clip, clip], [n], and how many were."""
     radius = local.neighbors.distance[:, -1]
     with np.errstate(divide="ignore"):  # k equal samples: radius 0, infinitely dense
         log_density = -n_columns * np.log(radius)

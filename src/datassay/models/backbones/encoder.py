@@ -46,7 +46,7 @@ def image_embedded(values: Tensor) -> Embedded:
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """Average token states, without those of padding, and scale to length 1: [b, width]."""
+    """Return the mean of token states without padding, of length 1, [b, width]."""
     # states: [b, length, width], of the last layer; mask: [b, length], 0 for padding, else 1.
     # Source: all-MiniLM-L6-v2's own modules.json. Deviates nowhere.
     weight = mask[:, :, None].to(states.dtype)

@@ -39,8 +39,8 @@ def hugging_face(name: str) -> Encoder:
         network: Any = AutoModel.from_pretrained(checkpoint, use_safetensors=True)
         network.float().eval().requires_grad_(False)
         if reads_text:
-            return _text_encoder(name, network)
-        return _image_encoder(name, network)
+            return _make_text_encoder(name, network)
+        return _make_image_encoder(name, network)
 
 
 def _loading_message(name: str, error: str) -> str:
@@ -51,7 +51,7 @@ def _loading_message(name: str, error: str) -> str:
     )
 
 
-def _text_encoder(name: str, network: Any) -> Encoder:
+def _make_text_encoder(name: str, network: Any) -> Encoder:
     """Return the encoder of texts by a network and its tokenizer."""
     from transformers import AutoTokenizer
 
@@ -74,7 +74,7 @@ def _text_encoder(name: str, network: Any) -> Encoder:
     return Encoder(name, "text", recipe, network, width, str, embed, limit=limit)
 
 
-def _image_encoder(name: str, network: Any) -> Encoder:
+def _make_image_encoder(name: str, network: Any) -> Encoder:
     """Return the encoder of images by a network and its own preprocessing."""
     from transformers import AutoImageProcessor
 

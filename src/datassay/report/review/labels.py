@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from datassay.act.review.decisions import label_word
+from datassay.act.review.decisions import JOINED, NONE, label_word
 from datassay.data.samples import SampleSet
 from datassay.optional import text_if
 from datassay.report.wording import label_text, labels_given, quantity
@@ -39,14 +39,17 @@ class Reviewed:
 
     @property
     def relabels(self) -> str:
-        """What a new label is: a "class", a "number", or "" where none can be given."""
+        """What a new label is: a "class", a "number", a "set", or "" where none can be given."""
         if self.samples.is_classification:
             return "class"
+        names = self.samples.target_names
+        if names and self.samples.has_several_labels:
+            return text_if(not any(JOINED in name or name == NONE for name in names), "set")
         is_log = bool(self.inputs.get("log_target"))  # nobody types logarithms
         return text_if(self.samples.y.ndim == 1 and not is_log, "number")
 
     def most_alike(self, positions: Int[np.ndarray, " m"]) -> Alike | None:
-        """Return the samples most like those at `positions`; None where that is not known."""
+        """Return the nearest samples of those at `positions`; None if coordinates are unknown."""
         if self.coordinates is None:
             return None
         if not self.samples.is_classification:
@@ -62,7 +65,7 @@ class Reviewed:
 def near_duplicates_of(
     ids: np.ndarray, group: Int[np.ndarray, " n"], pairs: Iterable[tuple[str, str]]
 ) -> dict[int, tuple[int, ...]]:
-    """Map each sample's position to those equal (one group, ≥ 0) or near-equal to it (pairs)."""
+    """Return position → positions of samples equal (same group ≥ 0) or near-equal (pairs)."""
     position_of = {str(sample_id): i for i, sample_id in enumerate(ids.tolist())}
     neighbours_of: dict[int, list[int]] = {}
     order = np.argsort(group, kind="stable")
@@ -84,7 +87,7 @@ def near_duplicates_of(
 
 
 def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
-    """Return what is known of samples before they are drawn, [m] lists, and facts of the review."""
+    """Return the review's content without drawings: lists [m] per column, and its facts."""
     samples = reviewed.samples
     chance = reviewed.probability[rows]
     rank = np.empty(len(samples), np.int64)
@@ -95,7 +98,7 @@ def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "id": [str(sample_id) for sample_id in samples.ids[rows].tolist()],
         "given": label_values(reviewed, samples.y[rows], 12),
-        "suggested": _suggestions(reviewed, rows),
+        "suggested": _format_suggestions(reviewed, rows),
         "wrong": [None if np.isnan(p) else p for p in np.round(chance, 4).tolist()],
         "suspect": reviewed.worth_a_look[rows].astype(int).tolist(),
         "order": np.argsort(rank[rows], kind="stable").tolist(),
@@ -118,8 +121,8 @@ def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
     }
 
 
-def _suggestions(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> list[Any]:
-    """Return suggested labels as a page has them: exact without a unit's factor, else rounded."""
+def _format_suggestions(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> list[Any]:
+    """Return suggested labels for the page, rounded unless they differ by a whole factor."""
     samples = reviewed.samples
     suggested = reviewed.suggested[rows]
     if samples.is_classification or samples.y.ndim > 1:
@@ -135,7 +138,7 @@ def _suggestions(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> list[Any]:
 
 
 def label_values(reviewed: Reviewed, values: np.ndarray, digits: int) -> list[Any]:
-    """Return labels as a page has them: class indices, or texts."""
+    """Return labels as the page's script takes them, [m]: class indices, or texts."""
     samples = reviewed.samples
     if samples.is_classification:
         return values.tolist()

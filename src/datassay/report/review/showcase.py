@@ -19,7 +19,7 @@ from datassay.score.neighbors.search import SIDES, Alike
 
 TEXT_AREA, MOST_COLUMNS = 20, 24  # pixels of a picture in whose place a character is shown
 SCRIPTS = ("elements.js", "review_store.js", "review_cards.js", "review_grid.js", "review_place.js",
-           "review_finish.js", "review.js")  # fmt: skip
+           "review_top.js", "review_finish.js", "review.js")  # fmt: skip
 MOST_IN_PAGE = 200  # samples that a page without a server holds
 LARGE, SMALL = 240, 72  # pixels of its pictures
 
@@ -36,13 +36,13 @@ class Showcase:
         return drawer(self._reviewed.samples)
 
     def with_suggestions(self, reviewed: Reviewed) -> "Showcase":
-        """Return a showcase that suggests other labels for the same samples."""
+        """Return a showcase of the same samples with other suggested labels."""
         showcase = copy(self)
         showcase._reviewed = reviewed
         return showcase
 
     def pictures(self, positions: Int[np.ndarray, " m"], side: int) -> list[dict[str, Any]]:
-        """Draw each sample as a dict with its text, values or image."""
+        """Return a drawing of each sample: {"text"}, {"values"} or {"image"}, [m]."""
         samples = self._reviewed.samples
         texts = shown_texts(samples)
         if texts is not None:
@@ -61,25 +61,25 @@ class Showcase:
     def details(
         self, positions: Int[np.ndarray, " m"], large: int, small: int
     ) -> list[dict[str, Any]]:
-        """Draw each sample large, with small drawings of the samples that are like it."""
+        """Return a large drawing of each sample, with small ones of similar samples, [m]."""
         neighbours = self._reviewed.most_alike(positions)
-        groups = [self._groups(neighbours, row, int(i)) for row, i in enumerate(positions)]
+        groups = [self._find_similar(neighbours, row, int(i)) for row, i in enumerate(positions)]
         members = sorted({j for lists in groups for _, indices, _ in lists for j in indices})
         pictures = dict(zip(members, self.pictures(np.array(members, int), small), strict=True))
 
         def group(heading: str, idx: list[int], distances: list[float | None]) -> dict[str, Any]:
             pairs = zip(idx, distances, strict=True)
-            return {"heading": heading, "samples": [self._card(*pair, pictures) for pair in pairs]}
+            return {"heading": heading, "samples": [self._show(*pair, pictures) for pair in pairs]}
 
         return [
             {"drawing": picture, "groups": [group(*triple) for triple in triples]}
             for picture, triples in zip(self.pictures(positions, large), groups, strict=True)
         ]
 
-    def _groups(
+    def _find_similar(
         self, neighbours: Alike | None, row: int, i: int
     ) -> list[tuple[str, list[int], list[float | None]]]:
-        """Return (heading, positions, distances) of the groups like one sample."""
+        """Return (heading, positions, distances) of each kind of sample similar to sample i."""
         reviewed = self._reviewed
         names = reviewed.samples.class_names
         groups = []
@@ -104,8 +104,8 @@ class Showcase:
             groups.append((heading, members, distances))
         return groups
 
-    def _card(self, j: int, distance: float | None, pictures: Mapping[int, Any]) -> dict[str, Any]:
-        """Return a small card of a sample that is like another, at this distance."""
+    def _show(self, j: int, distance: float | None, pictures: Mapping[int, Any]) -> dict[str, Any]:
+        """Return a small card of sample j, with its distance from the sample shown."""
         reviewed = self._reviewed
         samples = self._reviewed.samples
         (label,) = label_values(reviewed, samples.y[[j]], 6)
@@ -119,7 +119,7 @@ class Showcase:
 
 
 def review_block(reviewed: Reviewed, positions: Int[np.ndarray, " m"]) -> Partial:
-    """Return the review as a block of a page, which works without a server."""
+    """Return the block of a page in which labels are reviewed, without a server."""
     rows = positions[:MOST_IN_PAGE]
     n = len(positions)
     command = ["datassay", "apply", str(reviewed.inputs.get("data", "DATA")), "decisions.json"]

@@ -15,7 +15,7 @@
     part("saved").textContent = text;
     part("saved").className = bad ? "bad" : "";
   });
-  let list, rows = [], at = 0, visited, grid, end, learned = 0, isNew = false;
+  let list, rows = [], at = 0, visited, grid, end, heading, learned = 0, isNew = false;
   let isFinished = false, outcome = "", edits = 0, isLearning = false, seenFrom = 0, version = 0;
   // Rows that decisions made suspect, beside those of the run: all, and those under review now.
   const later = new Set(), finds = new Set();
@@ -36,6 +36,7 @@
   const rowsOf = (name) => list.order.filter((k) => name === "probe" ? list.probe.includes(k) :
     name === "finds" ? finds.has(k) : list.suspect[k]);
   const isOpen = (name) => rowsOf(name).some((k) => !decisions.has(k));
+  const canType = () => ["class", "number"].includes(list.relabels);
   const differs = (k) => list.relabels && list.suggested[k] !== list.given[k];
 
   // ---- which samples, and where we are among them
@@ -192,11 +193,14 @@
     part("given").textContent = text(list.given[k]);
     part("suggested").textContent = text(list.suggested[k]);
     part("proposed").hidden = list.suggested[k] === list.given[k];
+    part("proposed").classList.toggle("plain", isProbe());
     part("chance").textContent = chance(k);
     part("take").textContent = differs(k) ? `Take “${text(list.suggested[k])}”` : "No suggestion";
     part("keep").textContent = `Keep “${text(list.given[k])}”`;
     root.querySelector("[data-act=take]").disabled = !differs(k);
-    const bar = list.classes.length ? 0.8 : 0.5; // above it a label is probably wrong
+    // Of two classes the other is the one suggested.
+    root.querySelector("[data-act=other]").hidden = !canType() || (list.classes.length === 2 && differs(k));
+    const bar = ["class", "set"].includes(list.relabels) ? 0.8 : 0.5; // above it a label is probably wrong
     const likelier = list.wrong[k] > bar ? "take" : list.wrong[k] <= 0.5 ? "keep" : "";
     for (const act of ["take", "keep"]) { // what is probably right stands out
       root.querySelector(`[data-act=${act}]`).classList.toggle("likelier", !isProbe() && act === likelier);
@@ -246,12 +250,16 @@
     const what = isFinds ? "find" : "sample";
     part("count").textContent = `${step}${reviewed.toLocaleString("en")} of ` +
       `${counted(among.length, what)} reviewed` +
-      (beyond > 0 ? `, and ${counted(beyond, "other")}` : "");
+      (beyond > 0 ? `; ${beyond.toLocaleString("en")} not of this list` : "");
     root.querySelector("[data-act=skip]").hidden = !isProbe();
     const option = form.elements.show.querySelector("[value=finds]");
     option.hidden = !isFinds && !foundSince().length;
     option.textContent = "found since";
+    showTop();
   }
+
+  const left = () => ["suspects", "finds"].flatMap(rowsOf).filter((k) => !decisions.has(k)).length;
+  const showTop = () => heading.show(outcome, end.measured());
 
   // ---- samples come in pages, ahead of where we are
   async function fetchDetails(wanted) {
@@ -309,8 +317,7 @@
     part("learned").hidden = isFinished || !found.sentence;
     part("learned").classList.toggle("enough", found.enough);
     root.querySelector("[data-act=finish]").classList.toggle("go", found.enough);
-    const verdict = document.querySelector("h1.finding"); // the run's estimate is superseded
-    if (verdict && found.outcome) verdict.textContent = found.outcome;
+    showTop();
     if (found.learned > learned) reorder(found);
     root.dataset.taught = decisions.size;
   }
@@ -470,7 +477,7 @@
     keep: () => decide("keep"),
     remove: () => decide("remove"),
     unsure: () => decide("unsure"),
-    other: () => list.relabels && row() !== undefined && ask("other", () => {
+    other: () => canType() && row() !== undefined && ask("other", () => {
       [other.value, match] = ["", 0];
       showMatches();
     }),
@@ -541,13 +548,15 @@
     const show = form.elements.show;
     if (hasProbe()) {
       show.value = "probe";
-      part("learned").textContent = `Step 1 of 2: decide ${list.probe.length} labels drawn from all ${list.order.length.toLocaleString("en")}, doubtful ones more often, which count for less; they tell how many are wrong.` +
-        (list.suspect.some(Boolean) ? ` Step 2: the ${counted(rowsOf("suspects").length, "label")} to review, most suspect first.` : "");
+      part("learned").textContent = `These ${list.probe.length} labels are drawn at random from all ${list.order.length.toLocaleString("en")}, doubtful ones more often: what you decide tells how many of all are wrong.` +
+        (list.suspect.some(Boolean) ? ` Then come the ${counted(rowsOf("suspects").length, "label")} to review, most suspect first.` : "");
       part("learned").hidden = false;
     }
     if (!list.probe.length) show.querySelector("[value=probe]").remove();
     if (!list.order.some(isDisputed)) show.querySelector("[value=disputed]").remove();
-    for (const name of ["take", "other"]) root.querySelector(`[data-act=${name}]`).hidden = !list.relabels;
+    root.querySelector("[data-act=take]").hidden = !list.relabels;
+    root.querySelector("[data-act=other]").hidden = !canType();
+    part("fixed").hidden = Boolean(list.relabels);
     root.querySelector("[data-act=accept]").hidden = list.relabels !== "class";
     if (list.relabels === "number") {
       part("other").textContent = "Other number";
@@ -571,7 +580,7 @@
     end = reviewFinish(root, store, {
       list: () => ({ apply: list.apply, disputed: () => list.order.filter(isDisputed).length }),
       decisions, tell: say,
-      left: () => ["suspects", "finds"].flatMap(rowsOf).filter((k) => !decisions.has(k)).length,
+      left, measured: showTop,
       listed: () => ["suspects", "finds"].flatMap(rowsOf).length,
       more: () => foundSince().length,
       goTo: () => {
@@ -582,6 +591,7 @@
         place().focus();
       },
     });
+    heading = reviewTop({ list, decisions, left, finish: () => acts.finish(), after: store.after });
     Object.assign(acts, end.acts, {
       more: () => {
         form.elements.show.value = "finds";
@@ -639,6 +649,7 @@
       place().focus({ preventScroll: true });
     }
     learn();
+    end.look();
     version = list.version;
     if (store.news && store.writes()) follow();
   }

@@ -1,12 +1,14 @@
 "use strict";
 // The end of a review: what was done, what is left, and what the corrected data gain.
-const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, goTo }) => {
+const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, goTo, measured: follow }) => {
   const AGAIN = 1000; // ms between two looks at how far the comparison is
   const { make } = elements;
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const counted = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
   const canCarry = () => Boolean(store.finish) && store.writes();
-  let commands = { commands: [], majority: [] }, isRunning = false;
+  let commands = { commands: [], majority: [] }, isRunning = false, result = null;
+  // What was measured, while the decisions are those that it was measured on.
+  const measured = () => result?.decided === decisions.size ? result : null;
 
   function tally() {
     const all = [...decisions.values()], times = new Map();
@@ -41,13 +43,14 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
     const disputed = list().disputed();
     part("disputed").hidden = part("majority").hidden = !disputed;
     part("disputed").textContent = `Reviewers disagree about ${counted(disputed, "sample")}: Show: disputed has them.`;
-    part("carry-out").hidden = !canCarry() || !decisions.size;
     part("by-hand").textContent = canCarry() ? "Or by hand:" : "Download the decisions, then:";
     part("commands").textContent = list().apply || "";
-    if (canCarry()) look();
+    part("carry-out").hidden = !canCarry();
+    look();
   }
 
   async function look() {
+    if (!canCarry()) return;
     try {
       told(await store.finishing());
     } catch (error) {
@@ -65,8 +68,6 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
   function told(found) {
     if (found.commands) {
       commands = found;
-      part("by-hand").hidden = !commands.commands.length; // labels flipped on purpose: no file
-      if (!commands.commands.length) part("carry-out").hidden = true;
     }
     showCommands();
     isRunning = found.state === "running";
@@ -75,13 +76,13 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
     part("stage-name").textContent = `${found.stage} · ${Math.round(found.seconds)} s`;
     if (isRunning) setTimeout(look, AGAIN);
     else if (found.state === "failed") fail(found.message);
-    else if (found.state === "done") {
-      part("gain").replaceChildren(...gain(found.result));
-      root.querySelector("[data-act=carry]").classList.remove("go"); // is done
-      const verdict = document.querySelector("h1.finding");
-      if (verdict) verdict.textContent = found.result.verdict;
-    }
+    result = found.state === "done" ? found.result : null;
+    if (result) part("gain").replaceChildren(...gain(result));
+    // Labels flipped on purpose stand in no file.
+    part("hand").hidden = Boolean(measured()) || !commands.commands.length;
+    part("carry-out").hidden = part("hand").hidden || !decisions.size;
     root.dataset.finish = found.state;
+    follow();
   }
 
   function fail(message) {
@@ -101,8 +102,9 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
       first.scope = "row";
       line.append(first, ...cells.map((cell) => make("td", "", cell)));
     }
-    const where = make("p", "note", `Corrected data: ${clean}. Their page: ${page}.`);
-    return [table, where];
+    const where = make("p", "note", `Corrected data: ${clean}. Their page: `);
+    where.append(Object.assign(make("a", "", page), { href: store.after(), target: "_blank" }), ".");
+    return [make("h4", "", verdict), table, where];
   }
 
   const acts = {
@@ -127,5 +129,5 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
     back: goTo,
   };
   part("majority").addEventListener("change", showCommands);
-  return { show, acts };
+  return { show, look, measured, acts };
 };

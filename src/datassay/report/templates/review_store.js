@@ -104,6 +104,7 @@ const reviewStore = (() => {
       isWaiting: (row) => waiting.some((one) => one.row === row),
       writes: () => writes,
       finishing: () => ask("/api/finish"),
+      after: () => `/after?token=${encodeURIComponent(token)}`,
       async finish(majority) {
         while (waiting.length) await new Promise((done) => setTimeout(done, 20));
         return ask("/api/finish", { majority });

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.checks.codes import to_comparable
-from datassay.score.checks.units import mend_units
+from datassay.score.checks.units import suggest_units
 from datassay.score.labels.issues import LabelIssues
 
 # A number is strange if it lies further from the middle 98 % of the others than half their width;
@@ -35,13 +35,13 @@ class _UsualRange:
 
 
 def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
-    """Return the issues with `cells` and `unit_factors` set, and with the suggestions for both.
+    """Return the issues with suspicious input cells and unit mix-ups named.
 
     Rows of `cells` keep their given target as the suggestion.
     """
     if not isinstance(data, SampleSet) or data.is_classification or data.y.ndim > 1:
         return issues
-    issues = mend_units(issues)
+    issues = suggest_units(issues)
     cells = strange_cells(data, issues.is_issue, issues.worth_a_look)
     suggested = issues.suggested_label.copy()
     rows = list(cells)
@@ -53,7 +53,7 @@ def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
 def strange_cells(
     samples: SampleSet, suspects: Bool[np.ndarray, " n"], worth_a_look: Bool[np.ndarray, " n"]
 ) -> dict[int, str]:
-    """Return in words what looks wrong in the inputs, by position of the rows worth a look."""
+    """Return {row: words on the input cells that look wrong}, of rows worth a look."""
     # Rows without a suspected target tell what is usual. Two values are swapped if each would lie
     # where the other's column has most of its own.
     columns = _read_numbers(samples)
@@ -75,7 +75,7 @@ def strange_cells(
 
 
 def _describe_cell(column: _UsualRange, candidates: list[_UsualRange], row: int) -> str:
-    """Return in words what is wrong with a cell: its size, or a column it is swapped with."""
+    """Return words on a cell: out of range, or swapped with another column's."""
     cell = f"{column.name} {column.values[row]:g}"
     for candidate in candidates:
         pairs = ((column, candidate.values[row]), (candidate, column.values[row]))
@@ -86,7 +86,7 @@ def _describe_cell(column: _UsualRange, candidates: list[_UsualRange], row: int)
 
 
 def _read_numbers(samples: SampleSet) -> dict[str, Float[np.ndarray, " n"]]:
-    """Return the columns of numbers, missing values as nan."""
+    """Return {column: values [n]} of numeric columns; missing ones are nan."""
     if samples.kind != "row":
         return {}
     if samples.rows is None:
@@ -101,7 +101,7 @@ def _read_numbers(samples: SampleSet) -> dict[str, Float[np.ndarray, " n"]]:
 def _find_range(
     name: str, values: Float[np.ndarray, " n"], mask: Bool[np.ndarray, " n"]
 ) -> _UsualRange | None:
-    """Return where most values in `mask` lie; None where they are few or hardly differ."""
+    """Return the range in which most of the masked values lie; None if too few or constant."""
     finite = values[mask & np.isfinite(values)]
     if len(finite) < FEWEST_ROWS or len(np.unique(finite)) < FEWEST_VALUES:
         return None

@@ -1,4 +1,4 @@
-"""Rows as codes, equal where values are, and as places, whose distance says how alike rows are."""
+"""Rows as codes, equal where values are, and as coordinates: near rows are alike."""
 
 from collections.abc import Collection
 from dataclasses import field
@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.optional import map_optional
 from datassay.results import result
-from datassay.score.checks.texts import normalize_texts, text_places
+from datassay.score.checks.texts import normalize_texts, text_coordinates
 
-WIDTH = 8  # most columns of `places` for the values of a column of words
+WIDTH = 8  # most columns of `coordinates` for the values of a column of words
 # Of a normal distribution, the interquartile range in standard deviations.
 NORMAL_RANGE = 1.349
 
@@ -25,10 +25,10 @@ class RowCodes:
         codes: [n, d], equal where values are; missing values of a column are equal.
         numbers: [n, d], asinh((value − median) / robust deviation) of columns of numbers; nan where
             missing, and for other columns.
-        places: [n, m], where each row lies: numbers as above, 0 where missing; a direction for each
-            other value and for being missing, so that two different ones are about 1 apart; texts
-            less, as they share sequences of characters.
-        words: [m], which columns of places are such directions.
+        coordinates: [n, m], where each row lies: numbers as above, 0 where missing; a direction for
+            each other value and for being missing, so that two different ones are about 1 apart;
+            texts less, as they share sequences of characters.
+        words: [m], which columns of coordinates are such directions.
         standardised: [n, m], the same with numbers in standard deviations. A column whose values
             are one but for a few has no robust width but its errors, which would hide the copies
             of a row.
@@ -38,21 +38,21 @@ class RowCodes:
     names: tuple[str, ...]
     codes: Int[np.ndarray, "n d"]
     numbers: Float[np.ndarray, "n d"]
-    places: Float[np.ndarray, "n m"]
+    coordinates: Float[np.ndarray, "n m"]
     words: Bool[np.ndarray, " m"]
     standardised: Float[np.ndarray, "n m"]
     texts: dict[int, np.ndarray] = field(default_factory=dict)
 
 
 def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
-    """Return the codes of tables with the same columns, their rows one table after another.
+    """Return tables with the same columns encoded as rows of codes and coordinates.
 
     texts: names of the columns of texts.
     """
     codes = []
     numbers = []
-    places = []
-    plain_places = []
+    coordinates = []
+    standard_coordinates = []
     words = []
     normalized = {}
     for name in tables[0].column_names:
@@ -69,33 +69,33 @@ def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
         numbers.append(np.full(len(code), np.nan))
         if pa.types.is_floating(values.type):
             numbers[-1] = _scale_robustly(values.to_numpy())
-            places.append(np.nan_to_num(numbers[-1])[:, None].astype(np.float32))
+            coordinates.append(np.nan_to_num(numbers[-1])[:, None].astype(np.float32))
             standard = np.nan_to_num(_standardize(values.to_numpy()))
-            plain_places.append(standard[:, None].astype(np.float32))
+            standard_coordinates.append(standard[:, None].astype(np.float32))
             words.append(False)
             code = np.isnan(numbers[-1]).astype(np.int64)  # being missing has a direction
         if code.any():  # more than one value
             if name in texts:
                 normalized[len(codes) - 1] = normalize_texts(values.to_pylist())
-                places.append(text_places(normalized[len(codes) - 1]))
+                coordinates.append(text_coordinates(normalized[len(codes) - 1]))
             else:
-                places.append(_draw_directions(code).astype(np.float32))
-            plain_places.append(places[-1])
-            words += [True] * places[-1].shape[1]
+                coordinates.append(_draw_directions(code).astype(np.float32))
+            standard_coordinates.append(coordinates[-1])
+            words += [True] * coordinates[-1].shape[1]
     zeros = np.zeros((sum(table.num_rows for table in tables), 0), np.float32)
     return RowCodes(
         names=tuple(tables[0].column_names),
         codes=np.stack(codes, 1) if codes else zeros.astype(np.int64),
         numbers=np.stack([*numbers, *zeros.T], 1).astype(np.float32) if numbers else zeros,
-        places=np.concatenate([zeros, *places], 1),
+        coordinates=np.concatenate([zeros, *coordinates], 1),
         words=np.array(words, bool),
-        standardised=np.concatenate([zeros, *plain_places], 1),
+        standardised=np.concatenate([zeros, *standard_coordinates], 1),
         texts=normalized,
     )
 
 
 def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
-    """Return the codes of images or embeddings: one code per row, x itself as the places."""
+    """Return images or embeddings encoded: one code per distinct row, x as coordinates."""
     flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0  # no −0: bytes are compared
     if flat.size:
         rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0]
@@ -108,7 +108,7 @@ def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
 
 
 def to_comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of numbers or times as float64, others as text; missing values are null."""
+    """Return a column as float64 (numbers, times) or text; missing values are null."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -146,7 +146,8 @@ def _standardize(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 
 def _draw_directions(code: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
-    """Return each row's direction, of length √½: orthogonal up to WIDTH values, else random."""
+    """Return a vector per row for its value's code: equal for equal values, of length √½."""
+    # Orthogonal up to WIDTH values, else random.
     n_values = int(code.max()) + 1
     if n_values <= WIDTH:
         return np.eye(n_values)[code] / np.sqrt(2)

@@ -54,7 +54,7 @@ def columns_first(samples: SampleSet) -> list[str]:
 
 
 def _assign_tenths(values: np.ndarray) -> Int[np.ndarray, " n"]:
-    """Return which tenth each number lies in, 0 to 9; 10: it is missing."""
+    """Return the decile, 0 to 9, of each number; 10 if it is missing."""
     if len(values):
         edges = np.nanquantile(values, np.arange(0.1, 1, 0.1))
     else:
@@ -63,14 +63,14 @@ def _assign_tenths(values: np.ndarray) -> Int[np.ndarray, " n"]:
 
 
 def _merge_rare(code: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Return each value's rank by frequency, from 0; MOST_CODES where it is no smaller."""
+    """Return each value's frequency rank from 0; all rare values share MOST_CODES."""
     _, dense, counts = np.unique(code, return_inverse=True, return_counts=True)
     rank = np.argsort(np.argsort(-counts, kind="stable"))
     return np.minimum(rank, MOST_CODES)[dense]
 
 
 def _measure_association(code: Int[np.ndarray, " n"], target: Int[np.ndarray, " n"]) -> float:
-    """Return the square of Cramér's V, less what chance adds, in [0, 1]; codes count from 0."""
+    """Return the square of Cramér's V, bias-corrected, in [0, 1]; codes count from 0."""
     n = len(code)
     shape = (int(code.max()) + 1, int(target.max()) + 1)
     table = np.bincount(code * shape[1] + target, minlength=shape[0] * shape[1]).reshape(shape)
@@ -138,7 +138,7 @@ def drift(rows: RowCodes, parts: np.ndarray) -> tuple[Drift, ...]:
 
 
 def _test_part(rows: RowCodes, column: int, mask: np.ndarray) -> list[tuple[float, float]]:
-    """Return (effect size, p) of each test of a column, of the part `mask` against all others."""
+    """Return (effect size, p) of each test of a column: the part `mask` against the rest."""
     from scipy.stats import ks_2samp  # scipy.stats costs 0.5 s to import
 
     values = rows.numbers[:, column]
@@ -155,7 +155,7 @@ def _test_part(rows: RowCodes, column: int, mask: np.ndarray) -> list[tuple[floa
 
 
 def _test_words(code: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
-    """Return Cramér's V and p of a column of words against belonging to a part."""
+    """Return Cramér's V and p of a categorical column against membership of a part."""
     from scipy.stats import chi2_contingency
 
     table = np.stack([np.bincount(code[m], minlength=code.max() + 1) for m in (mask, ~mask)])
@@ -169,9 +169,15 @@ def _test_words(code: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
 
 
 def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:
-    """Return an issue on columns that differ between sources, one from training to validation."""
+    """Return issues on columns that differ between sources, or training and validation."""
     n = len(train)
-    arrays = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.standardised[:n]
+    arrays = (
+        rows.codes[:n],
+        rows.numbers[:n],
+        rows.coordinates[:n],
+        rows.words,
+        rows.standardised[:n],
+    )
     train_rows = RowCodes(rows.names, *arrays)
     tests = []
     if train.source is not None:
@@ -193,7 +199,7 @@ def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> lis
 
 
 def empty_rows(train: SampleSet) -> list[DataIssue]:
-    """Report rows of a table without any value, and texts without a character."""
+    """Return an issue on rows without any value, or texts without a character."""
     is_empty = np.zeros(len(train), bool)
     text = "Every column is missing"
     if train.texts is not None:
@@ -214,7 +220,7 @@ def leaking_columns(train: SampleSet) -> list[str]:
 
 
 def column_issues(train: SampleSet) -> list[DataIssue]:
-    """Report columns that tell the target almost alone, and those that were left out."""
+    """Return issues on columns that leak the target, and on those left out."""
     leaking = leaking_columns(train)
     left_out = [c.name for c in train.columns if c.read_as == "left out" and train.rows is not None]
     issues = []

@@ -11,7 +11,7 @@ Links = Int[np.ndarray, "l 2"]  # positions of two rows each
 
 
 def connect_rows(links: Links, n: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, "m 2"]]:
-    """Return each row's group of linked rows, −1: none, and its pairs (first row, other row)."""
+    """Return each row's group of linked rows (−1: none), and pairs (first row, other)."""
     graph = coo_array((np.ones(len(links)), tuple(links.T)), shape=(n, n))
     label = connected_components(graph, directed=False)[1]
     _, start, inverse, size = np.unique(
@@ -26,9 +26,9 @@ def connect_rows(links: Links, n: int) -> tuple[Int[np.ndarray, " n"], Int[np.nd
 def link_accepted_rows(
     p_accident: Float[np.ndarray, "u j"], index: Int[np.ndarray, "u k"], share: float
 ) -> Links:
-    """Return links of accepted rows to their nearest ones, within the largest group accepted.
+    """Return links of rows accepted as copies to their nearest rows.
 
-    p_accident[u, j]: that row u and its j + 1 nearest lie together by accident.
+    p_accident[u, j]: P(row u and its j + 1 nearest are that close by chance). index: neighbours.
     share: of the accepted rows that may be accidents (Benjamini and Hochberg).
     """
     smallest = p_accident.min(1)
@@ -45,7 +45,7 @@ def link_accepted_rows(
 
 
 def _accept_rows(p_accident: Float[np.ndarray, " u"], share: float) -> Bool[np.ndarray, " u"]:
-    """Return which rows Benjamini and Hochberg accept: at most a `share` of them by accident."""
+    """Return rows accepted by Benjamini and Hochberg at the false discovery rate `share`."""
     n = len(p_accident)
     ordered = np.sort(p_accident)
     below = np.flatnonzero(ordered <= share * np.arange(1, n + 1) / n)
@@ -55,7 +55,7 @@ def _accept_rows(p_accident: Float[np.ndarray, " u"], share: float) -> Bool[np.n
 def is_copy(
     copies: Int[np.ndarray, " n"], y: np.ndarray, suspicion: Float[np.ndarray, " n"] | None = None
 ) -> Bool[np.ndarray, " n"]:
-    """Return which samples are copies of one that stays.
+    """Return a mask of samples that are copies of one that stays.
 
     Samples with one number in `copies` are equal. Of these the least suspect stays, or the first;
     all stay where their targets differ, as one may be wrong.
@@ -72,7 +72,7 @@ def is_copy(
 
 
 def differ(groups: Int[np.ndarray, " n"], y: np.ndarray) -> Bool[np.ndarray, " n"]:
-    """Return which samples share a number with a sample of another target, beyond rounding."""
+    """Return a mask of samples whose group holds different targets, beyond rounding."""
     targets = y.reshape(len(y), -1)
     number = np.unique(groups, return_inverse=True)[1]
     low = np.full(targets.shape, np.inf)  # of each number

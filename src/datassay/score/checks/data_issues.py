@@ -15,7 +15,7 @@ from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import column_issues, drift_issues, empty_rows
 from datassay.score.checks.copies import differ, is_copy
-from datassay.score.checks.duplicates import Duplicates, duplicates, with_near
+from datassay.score.checks.duplicates import Duplicates, add_near, duplicates
 from datassay.score.checks.images import image_issues, image_properties
 from datassay.score.checks.issue import NAMED, DataIssue, named_ids, worst_first
 from datassay.score.checks.near_pictures import near_pictures
@@ -62,7 +62,7 @@ class DataIssues(Tabular):
         is_outlier: [n], which samples lie far from all others.
         copies: [n], equal samples and near duplicates share a number, unless equal by chance.
         is_copy: [n], which samples repeat one that stays, of one label.
-        telling: columns that may tell groups, a row per sample, as `telling_columns` gives them.
+        telling: columns that may tell groups, a row per sample, as `grouping_columns` gives them.
         unsearched: what was not looked for; empty where all was.
         ids: [n], the samples' ids.
     """
@@ -148,11 +148,11 @@ def data_issues(
         val = None
     n = len(train)
     rows = _encode_rows(train, val)
-    outcome = with_near(duplicates(rows), near_pictures(train, val))
-    outlier_scores = outlier_score(rows.places[:n], outcome.loneliness[:n])
+    outcome = add_near(duplicates(rows), near_pictures(train, val))
+    outlier_scores = outlier_score(rows.coordinates[:n], outcome.loneliness[:n])
     pairs = _list_pairs(train, val, rows, outcome)
     properties = image_properties(train)
-    telling = telling_columns(train, properties)
+    telling = grouping_columns(train, properties)
     issues = (
         *empty_rows(train),
         *_report_equal(train, val, outcome),
@@ -194,7 +194,7 @@ def _samples(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Sample
 
 
 def _encode_rows(train: SampleSet, val: SampleSet | None) -> RowCodes:
-    """Return the codes of the training rows and then the held-out ones, by columns if possible."""
+    """Return training and then held-out rows encoded, by column where there are columns."""
     sets = drop_none(train, val)
     tables = [samples.rows for samples in sets if samples.rows is not None]
     if len(tables) == len(sets) and (user_rows := train.used_rows) is not None:
@@ -257,7 +257,7 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
 def _list_pairs(
     train: SampleSet, val: SampleSet | None, rows: RowCodes, outcome: Duplicates
 ) -> tuple[NearPair, ...]:
-    """Return near duplicates with a training sample, those across the split first."""
+    """Return near-duplicate pairs with a training sample; those across the split come first."""
     n = len(train)
     ids = _join_ids(train, val)
     n_held_out = (outcome.pairs >= n).sum(1)
@@ -273,7 +273,7 @@ def _list_pairs(
 
 
 def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: str) -> str:
-    """Return the value of a column in words; held-out rows follow the training rows."""
+    """Return a column's value as text, of a training or (later positions) held-out row."""
     samples = train
     if position >= len(train) and val is not None:
         samples = val
@@ -289,7 +289,7 @@ def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: 
 
 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
-    """Return an issue on near duplicates across the split, one on those of n training samples."""
+    """Return issues on near duplicates across the split, and among n training samples."""
     issues = []
     near_group = outcome.near
     is_across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
@@ -333,7 +333,7 @@ def _describe_edits(pairs: list[NearPair]) -> str:
 
 
 def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:
-    """Return one issue that names the columns of the most extreme values, or none."""
+    """Return an issue on outliers that names their most extreme columns; [] without any."""
     outlier_idx = np.flatnonzero(score > 0)
     if not len(outlier_idx):
         return []
@@ -348,7 +348,7 @@ def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[Dat
 
 
 def _report_rare_classes(train: SampleSet) -> list[DataIssue]:
-    """Return one issue that names the rare classes, the rarest first, or none."""
+    """Return an issue that names the rare classes, the rarest first; [] without any."""
     if not train.is_classification or train.n_classes < 2:
         return []
     counts = np.bincount(train.y, minlength=train.n_classes)
@@ -361,8 +361,8 @@ def _report_rare_classes(train: SampleSet) -> list[DataIssue]:
     return [DataIssue("class imbalance", "look", len(rare), "classes", text)]
 
 
-def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
-    """Return columns that may tell groups: the user's own, properties of images, length, source."""
+def grouping_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
+    """Return a table of columns that may define groups: the user's, image properties, source."""
     columns = coalesce(train.used_rows, properties)
     table: dict[str, Any] = {} if columns is None else {c: columns[c] for c in columns.column_names}
     if train.texts is not None and columns is None:
@@ -377,8 +377,8 @@ def checked_ahead(train: SampleSet, val: SampleSet | None) -> DataIssues | None:
     return None if train.rows is None else data_issues(train, val)
 
 
-def _of_run(context: Context) -> DataIssues:
-    """Return the issues of a run, with weak groups and the row order, which need label scores."""
+def _score_run(context: Context) -> DataIssues:
+    """Return a run's data issues, with weak groups and row order, which need label scores."""
     train = context.train
     labels = context.results["label_issues"]
     order = order_issues(context.lin, train, labels)
@@ -394,7 +394,7 @@ def _of_run(context: Context) -> DataIssues:
 SCORE = Score(
     name="data_issues",
     help="Whether a sample's input is a copy of another, or far from all others.",
-    compute=_of_run,
+    compute=_score_run,
     is_in_text=True,
     needs=("label_issues",),
 )

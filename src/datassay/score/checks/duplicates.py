@@ -1,4 +1,4 @@
-"""Equal rows and groups of near duplicates, from rows as codes and places."""
+"""Equal rows and groups of near duplicates, from rows as codes and coordinates."""
 
 from dataclasses import replace
 from importlib.util import find_spec
@@ -33,8 +33,8 @@ LARGEST = 0.05  # part of all rows that a group of more than REACH + 1 may be: m
 # than INDEPENDENT as many pairs. Where these make half as many, none is told.
 CROWDED, INDEPENDENT = 0.5, 0.1
 FEWEST_COLUMNS = 3
-# Standard deviation of a column's places beyond which rows are also compared in units of standard
-# deviations: in robust ones a normal column has .8, since asinh pulls tails in.
+# Standard deviation of a column's coordinates beyond which rows are also compared in units of
+# standard deviations: in robust ones a normal column has .8, since asinh pulls tails in.
 UNEVEN = 1.0
 
 # Shares of all rows: where MANY_EQUAL are equal by chance, close groups are by chance too if they
@@ -79,8 +79,8 @@ class Duplicates:
 class _Neighbors:
     """The u different rows: where they lie, their neighbours, and rows one column apart."""
 
-    places: Float[np.ndarray, "u m"]
-    numbers: Float[np.ndarray, "u _"]  # places without words
+    coordinates: Float[np.ndarray, "u m"]
+    numbers: Float[np.ndarray, "u _"]  # coordinates without words
     index: Int[np.ndarray, "u k"]
     distance: Float[np.ndarray, "u k"]
     number_distance: Float[np.ndarray, "u k"]  # to the k rows nearest by numbers
@@ -122,13 +122,16 @@ def duplicates(rows: RowCodes) -> Duplicates:
     share = len(searched) / len(first_idx)
     non_texts = np.setdiff1d(np.arange(hashes.shape[1]), list(rows.texts))
     search_inputs = rows.words, hashes[distinct][:, non_texts], row_hash[distinct]
-    neighbors = _find_neighbors(rows.places[distinct], *search_inputs)
+    neighbors = _find_neighbors(rows.coordinates[distinct], *search_inputs)
     links = _link_one_column(rows.codes[distinct], neighbors)
     is_linked = np.isin(np.arange(len(searched)), links)
     n_equal = (group >= 0).sum()
     is_natural = bool(2 * ((neighbors.n_partners > 0) & ~is_linked).sum() >= n_equal * share > 0)
     close_links = [_link_close_groups(neighbors), _link_large_groups(neighbors)]
-    if rows.places is not rows.standardised and (rows.places.std(0)[~rows.words] > UNEVEN).any():
+    if (
+        rows.coordinates is not rows.standardised
+        and (rows.coordinates.std(0)[~rows.words] > UNEVEN).any()
+    ):
         standard = _find_neighbors(rows.standardised[distinct], *search_inputs, only_close=True)
         close_links += [_link_close_groups(standard), _link_large_groups(standard)]
     is_by_chance = is_natural and n_equal >= MANY_EQUAL * len(group)
@@ -168,7 +171,7 @@ def duplicates(rows: RowCodes) -> Duplicates:
 
 
 def _hash_values(codes: Int[np.ndarray, "n m"]) -> np.ndarray:
-    """Return a random 64-bit number for each value of a column, [n, m]; a row's sum is its hash."""
+    """Return a random 64-bit hash per value, [n, m]; a row's sum is the row's hash."""
     random = np.random.default_rng(0)
     hashes = np.empty(codes.shape, np.uint64)
     for column, code in enumerate(codes.T):
@@ -177,8 +180,8 @@ def _hash_values(codes: Int[np.ndarray, "n m"]) -> np.ndarray:
     return hashes
 
 
-def with_near(outcome: Duplicates, links: Links) -> Duplicates:
-    """Return the duplicates with further pairs of near duplicates added."""
+def add_near(outcome: Duplicates, links: Links) -> Duplicates:
+    """Return the duplicates with further links added as near duplicates."""
     row_idx = np.arange(len(outcome.group))
     group = np.where(outcome.group < 0, -1 - row_idx, outcome.group)
     _, start, inverse = np.unique(group, return_index=True, return_inverse=True)
@@ -191,14 +194,14 @@ def with_near(outcome: Duplicates, links: Links) -> Duplicates:
 
 
 def _choose_searched_rows(n: int) -> Int[np.ndarray, " s"]:
-    """Choose which of n different rows are searched for neighbours: all, or a sample, in order."""
+    """Return the rows whose neighbours are searched: all n, or without faiss a sample."""
     if n <= MOST_ROWS_WITHOUT_FAISS or find_spec("faiss") is not None:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, MOST_ROWS_WITHOUT_FAISS, replace=False))
 
 
 def _describe_unsearched(n_searched: int, n: int) -> str:
-    """Return a sentence on what was not searched for among n different rows; empty: nothing."""
+    """Return a sentence on rows that were not searched; "" if all n were."""
     if not n_searched:
         return (
             "Neither outliers nor near duplicates were looked for: that takes "
@@ -213,14 +216,14 @@ def _describe_unsearched(n_searched: int, n: int) -> str:
 
 
 def _find_neighbors(
-    places: Float[np.ndarray, "u m"],
+    coordinates: Float[np.ndarray, "u m"],
     words: Bool[np.ndarray, " m"],
     hashes: np.ndarray,
     row_hash: np.ndarray,
     *,
     only_close: bool = False,
 ) -> _Neighbors:
-    """Return each row's neighbours, and rows one column apart; `only_close` may miss far ones.
+    """Return each row's nearest rows, and rows that differ in one column only.
 
     hashes: of each value; row_hash: [u], the sum over columns.
     """
@@ -236,24 +239,25 @@ def _find_neighbors(
         for row, partner in ((later, earlier), (earlier, later)):
             partners[row, np.minimum(n_partners[row], 1)] = partner
             n_partners[row] += 1
-    if n < FEWEST or not places.shape[1]:
+    if n < FEWEST or not coordinates.shape[1]:
         zeros = np.zeros((n, 0))
-        return _Neighbors(places, places, zeros.astype(int), zeros, zeros, partners, n_partners)
+        shared = (coordinates, coordinates, zeros.astype(int), zeros, zeros)
+        return _Neighbors(*shared, partners, n_partners)
     is_approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
     search = "approximate" if is_approximate else "exact"
     reach = min(REACH + 1, n - 1)
-    numbers = places[:, ~words]
+    numbers = coordinates[:, ~words]
     settings = {"search": search}
     only_close &= bool(words.any() and numbers.shape[1])
     probes = FEW_PROBES if only_close else PROBES
-    x = numbers if only_close else places
+    x = numbers if only_close else coordinates
     neighbors = nearest_neighbors(x, reach, probes=probes, **settings)
     index, distance = neighbors.index[:, 1:], neighbors.distance[:, 1:]
     number_distance = distance
     if not numbers.shape[1]:
         number_distance = np.zeros_like(distance)  # words alone have no distance to judge by
     elif only_close:  # of these the nearest are the nearest of all: words only add to a distance
-        x = torch.from_numpy(places).double()
+        x = torch.from_numpy(coordinates).double()
         queries = torch.arange(n)
         nearest = rank_candidates(x, queries, torch.from_numpy(index), reach - 1)
         index = nearest.index.int().numpy()
@@ -262,11 +266,11 @@ def _find_neighbors(
     elif words.any():
         by_numbers = nearest_neighbors(numbers, reach, probes=FEW_PROBES, **settings)
         number_distance = by_numbers.distance[:, 1:]
-    return _Neighbors(places, numbers, index, distance, number_distance, partners, n_partners)
+    return _Neighbors(coordinates, numbers, index, distance, number_distance, partners, n_partners)
 
 
 def _link_one_column(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Links:
-    """Return links of rows that differ in one column only, where that is no accident."""
+    """Return links of rows that differ in one column only, unless chance explains them."""
     n = len(codes)
     has_partner = neighbors.n_partners > 0
     # Rows that share no value with any, as noisy copies, say nothing of chance.
@@ -285,7 +289,7 @@ def _link_one_column(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Li
 
 
 def _link_close_groups(neighbors: _Neighbors) -> Links:
-    """Return links of rows whose group lies close in all columns and far from all other rows.
+    """Return links of rows in small groups, close together and far from all other rows.
 
     Row u and its j + 1 nearest are one group if the step from log distance j + 1 to the next is
     longer than accidents explain. Their steps are exponential, at a rate fitted to the rows.
@@ -327,7 +331,7 @@ def _link_close_groups(neighbors: _Neighbors) -> Links:
 
 
 def _link_large_groups(neighbors: _Neighbors) -> Links:
-    """Return links of groups of more than REACH rows, far from all others.
+    """Return links of groups of more than REACH rows that lie far from all others.
 
     Members reach each other along neighbours, and have no neighbour outside.
     """
@@ -343,7 +347,7 @@ def _link_large_groups(neighbors: _Neighbors) -> Links:
     for component in np.setdiff1d(are_large, are_left):
         members = np.flatnonzero(label == component)
         distance = np.linalg.norm(neighbors.numbers - neighbors.numbers[members[0]], axis=1)
-        offset = neighbors.places[members] - neighbors.places[members[0]]
+        offset = neighbors.coordinates[members] - neighbors.coordinates[members[0]]
         distance[members] = np.inf
         if distance.min() > LUMP * np.linalg.norm(offset, axis=1).max():
             links.append(np.stack([np.full(len(members), members[0]), members], 1))
@@ -351,7 +355,7 @@ def _link_large_groups(neighbors: _Neighbors) -> Links:
 
 
 def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Links:
-    """Return links of rows one column apart whose shared values are far rarer than with the next.
+    """Return links of rows one column apart that agree in unusually rare values.
 
     Shared values are rare by Σ log(n / rows that share the value). Neighbours and partners are
     compared in falling order of it; a fall that is too large for an accident ends a group.
@@ -386,7 +390,7 @@ def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -
 
 
 def _fit_step_rate(depth: Float[np.ndarray, "u k"]) -> float:
-    """Return the rate of the exponential steps between neighbours, outlying steps left out.
+    """Return the rate of the exponential steps between successive neighbours, outliers aside.
 
     depth: falling, such as −log distance; the step from the jth to the next counts j-fold.
     """

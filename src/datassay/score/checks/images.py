@@ -52,7 +52,7 @@ def image_properties(samples: SampleSet) -> pa.Table | None:
 
 
 def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]:
-    """Yield batches of images with values 0 to 1, files reduced to 64 pixels a side."""
+    """Yield batches of images with values in 0..1; files are reduced to 64 pixels a side."""
     if samples.kind != "image":
         return
     if isinstance(samples.images, Pictures):
@@ -137,7 +137,7 @@ def image_issues(train: SampleSet, properties: pa.Table | None) -> list[DataIssu
 
 
 def _find_spurious(train: SampleSet, values: dict[str, Float[np.ndarray, " n"]]) -> list[DataIssue]:
-    """Return an issue on the properties that alone predict the class far better than chance."""
+    """Return an issue on image properties that alone predict the class; [] without any."""
     if not train.is_classification or len(np.unique(train.y)) < 2:
         return []
     classes = np.unique(train.y, return_inverse=True)[1]
@@ -153,7 +153,7 @@ def _find_spurious(train: SampleSet, values: dict[str, Float[np.ndarray, " n"]])
 
 
 def alone_accuracy(values: Float[np.ndarray, " n"], classes: Int[np.ndarray, " n"]) -> float:
-    """Return the balanced leave-one-out accuracy of the likeliest class in each tenth of values."""
+    """Return the balanced leave-one-out accuracy of predicting the class from values' decile."""
     edges = np.unique(np.quantile(values, np.arange(1, BINS) / BINS))
     bins = np.searchsorted(edges, values)
     class_sizes = np.bincount(classes)

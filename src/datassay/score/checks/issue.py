@@ -40,7 +40,7 @@ class DataIssue:
 
     @property
     def counted(self) -> str:
-        """The count with its unit, and the number of groups."""
+        """The count with its unit and number of groups, such as "3 rows in 1 group"."""
         singular = {"classes": "class", "properties": "property"}.get(self.unit, self.unit[:-1])
         unit = singular
         if self.count != 1:

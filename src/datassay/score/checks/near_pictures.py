@@ -73,7 +73,7 @@ def _are_grey(colour: Float[Tensor, "n c"]) -> Bool[Tensor, " n"]:
 
 
 def near_pictures(*sets: SampleSet | None) -> Links:
-    """Return pairs of pictures of which one is a copy of the other, changed a little.
+    """Return pairs of pictures of which one is a slightly changed copy of the other.
 
     The most similar pictures are compared on a small scale, one also cropped by up to a tenth. A
     pair is a copy if a factor of brightness explains nearly all contrast, and either
@@ -109,7 +109,7 @@ def near_pictures(*sets: SampleSet | None) -> Links:
 
 
 def _read_views(sets: list[SampleSet]) -> _Views | None:
-    """Return all pictures at the sizes and in the colours that are compared; None without any."""
+    """Return all pictures at the sizes that are compared, grey and colour; None without any."""
     thumbnails = []
     colour = []
     luma: dict[int, list[Tensor]] = {level: [] for level in LEVELS}
@@ -133,7 +133,7 @@ def _resize(images: Float[Tensor, "b c h w"], side: int) -> Float[Tensor, "b c s
 
 
 def _find_candidates(views: _Views) -> Links:
-    """Return pairs of similar pictures: by grey values, by colours, and with one of them cut."""
+    """Return pairs of similar pictures: by grey values, by colours, or one being cropped."""
     n = len(views.grey)
     luma = views.luma[COARSE]
     k = min(CANDIDATES, n - 2)
@@ -161,7 +161,7 @@ def _normalize(luma: Tensor) -> Float[Tensor, "n p"]:
 
 
 def _crop(luma: Float[Tensor, "n s s"], share: float, end: tuple[float, float]) -> Tensor:
-    """Return pictures less a share of each side, resized: cut at its start where `end` is 0."""
+    """Return pictures cropped by `share` of each side and resized; end 0: cut at the start."""
     shift_y, shift_x = (share * (1 - 2 * e) for e in end)
     theta = torch.tensor([[1 - share, 0, shift_x], [0, 1 - share, shift_y]]).expand(len(luma), 2, 3)
     grid = affine_grid(theta, [len(luma), 1, *luma.shape[1:]], align_corners=False)
@@ -171,7 +171,7 @@ def _crop(luma: Float[Tensor, "n s s"], share: float, end: tuple[float, float]) 
 def _compare_pairs(
     views: _Views, pairs: Links
 ) -> tuple[Float[np.ndarray, " l"], Bool[np.ndarray, " l"], Bool[np.ndarray, " l"]]:
-    """Return each pair's unexplained part of contrast; if as bright; if a copy by its grain."""
+    """Return each pair's unexplained contrast, whether equally bright, whether of one grain."""
     unexplained = np.full(len(pairs), np.inf)
     is_as_bright = np.zeros(len(pairs), bool)
     is_copy = np.zeros(len(pairs), bool)
@@ -200,7 +200,7 @@ def _choose_level(side: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
 def _fit_brightness(
     x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"], p: Tensor, q: Tensor
 ) -> tuple[Float[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
-    """Return the part of contrast that a factor of brightness leaves, and whether it is about 1.
+    """Return the share of contrast left after scaling x's brightness to y's, and if alike.
 
     The part is ∞ where the factor is too far from 1 or a picture blank. p, q: colours of x and y;
     they count if both have some.
@@ -217,7 +217,7 @@ def _fit_brightness(
 
 
 def _has_same_grain(x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"]) -> Bool[np.ndarray, " m"]:
-    """Return whether both have the same grain where both are flat, in more than a few places."""
+    """Return whether two pictures have the same pixel noise (grain) in flat areas."""
     grain, is_flat = zip(*(_compute_grain(v) for v in (x, y)), strict=True)
     flat = (is_flat[0] & is_flat[1]).float()
     n = flat.sum((1, 2)).clamp_min(1)
@@ -230,7 +230,7 @@ def _has_same_grain(x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"]) -> Boo
 
 
 def _compute_grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
-    """Return inner pixels less their four neighbours' mean, and which lie in flat places."""
+    """Return inner pixels minus their neighbours' mean, and a mask of flat areas."""
     pixel = x[:, 1:-1, 1:-1]
     neighbors = [x[:, :-2, 1:-1], x[:, 2:, 1:-1], x[:, 1:-1, :-2], x[:, 1:-1, 2:]]
     difference = torch.stack([(pixel - v).abs() for v in neighbors]).amax(0)
@@ -242,7 +242,8 @@ def _compute_grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
 
 
 def _fit_chance_bound(unexplained: Float[np.ndarray, " l"], power: float) -> float:
-    """Return the unexplained part of contrast below which hardly any two different pictures lie."""
+    """Return the unexplained contrast that different pictures hardly ever fall below."""
+    # unexplained: of pairs, as `_fit_brightness` returns it. power: for classes that vary less.
     tail = np.sort(unexplained[(unexplained > LESS_ALIKE) & np.isfinite(unexplained)])
     # Cropped copies lie among the most alike and lower the bound: more pairs show they are few.
     n_used = [n for n in KNOWN_BY if n <= len(tail)]
@@ -250,7 +251,7 @@ def _fit_chance_bound(unexplained: Float[np.ndarray, " l"], power: float) -> flo
 
 
 def _fit_tail(tail: Float[np.ndarray, " l"], highest: float, power: float) -> float:
-    """Return the bound by a power law fitted to `tail`, sorted, from LESS_ALIKE to `highest`."""
+    """Return that bound by a power law fitted to sorted `tail`, LESS_ALIKE to `highest`."""
     highest = max(highest, LEAST_RANGE * LESS_ALIKE)
     tail = tail[tail <= highest]
     width = np.log(highest / LESS_ALIKE)
@@ -272,7 +273,7 @@ def _fit_tail(tail: Float[np.ndarray, " l"], highest: float, power: float) -> fl
 
 
 def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, "m 2"]:
-    """Return pairs (whole, part) of which the second picture is a part of the first.
+    """Return pairs (whole, part) in which the second picture is a crop of the first.
 
     The best of all cuts is looked for on a coarse scale, in both orders of each pair.
     """
@@ -311,7 +312,7 @@ def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, 
 def _is_part(
     views: _Views, pair: Int[np.ndarray, " 2"], bound: float, share: float, end: tuple[float, float]
 ) -> bool:
-    """Return whether the second picture is the first less about a share of each side, at `end`."""
+    """Return whether the second picture is the first cropped by `share` of a side at `end`."""
     x, y = (views.grey[i].float() for i in pair)
     level = int(_choose_level(np.array([min(y.shape)]))[0])
     crops = []

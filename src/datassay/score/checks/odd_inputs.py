@@ -112,8 +112,8 @@ def odd_inputs(
         y = train.y
     else:
         y = np.zeros(n, np.int64)
-    deviation = _column_deviation(x, y)
-    distance, log_ratio = _class_distances(x, y)
+    deviation = _measure_deviation(x, y)
+    distance, log_ratio = _measure_class_distances(x, y)
     noise = (_z_scores(deviation) + _z_scores(log_ratio)) / 2**0.5
     if not train.is_classification:
         return OddInputs(noise, missing_scores, missing_scores, train.ids)
@@ -122,24 +122,24 @@ def odd_inputs(
     if outlier_score is None:
         outlier_score = data_issues(train).outlier_score
     evidence = (np.nan_to_num(outlier_score), deviation, disagreement, label_score)
-    adversarial = np.sum([_surprise(values) for values in evidence if values is not None], 0)
+    adversarial = np.sum([_normal_surprise(values) for values in evidence if values is not None], 0)
     hints = (disagreement, distance, information)
     ranks = np.mean([mean_ranks(hint) / n for hint in hints if hint is not None], 0)
     return OddInputs(noise, adversarial, ranks, train.ids)
 
 
-def _column_deviation(x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]) -> np.ndarray:
-    """Return mean log(1 + r²) of each sample's columns, given its other columns and its class."""
+def _measure_deviation(x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]) -> np.ndarray:
+    """Return mean log(1 + r²) per sample, r a column's residual given the others and class."""
     offset = x.copy()
     for c in np.unique(y):
         offset[y == c] -= offset[y == c].mean(0)
-    precision = np.linalg.pinv(_shrunk_covariance(offset), hermitian=True)
+    precision = np.linalg.pinv(_shrink_covariance(offset), hermitian=True)
     squares = np.square(offset @ precision) / np.diag(precision).clip(np.finfo(float).tiny)
     return np.log1p(squares).mean(1)
 
 
-def _shrunk_covariance(offset: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
-    """Return the covariance of centred rows, shrunk to its mean variance by Ledoit and Wolf."""
+def _shrink_covariance(offset: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
+    """Return the Ledoit–Wolf covariance of centred rows."""
     n, d = offset.shape
     covariance = offset.T @ offset / n
     variance = np.trace(covariance) / d
@@ -149,10 +149,10 @@ def _shrunk_covariance(offset: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d
     return (1 - shrinkage) * covariance + shrinkage * variance * np.eye(d)
 
 
-def _class_distances(
+def _measure_class_distances(
     x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Return mean distances to the OF_CLASS nearest of the class, and their log ratios.
+    """Return each sample's mean distance to its class's nearest, and log ratio to theirs.
 
     A ratio is of the sample's distance to the mean one of these neighbours. A sample alone in its
     class is as far as the farthest, with log ratio 0.
@@ -186,15 +186,15 @@ def _z_scores(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return deviation / (values.std() or 1.0)
 
 
-def _surprise(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Return −log P(value as large), nats, under a normal law of robust centre and width."""
+def _normal_surprise(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return −log P(a value as large), nats, under a normal distribution fitted robustly."""
     deviation = values - np.median(values)
     width = 1.4826 * np.median(np.abs(deviation)) or 1.2533 * np.abs(deviation).mean() or 1.0
     return -log_ndtr(-np.clip(deviation / width, -LARGEST_Z, LARGEST_Z))
 
 
-def _of_run(context: Context) -> OddInputs:
-    """Return the scores with those of the labels, the information and the outliers of the run."""
+def _score_run(context: Context) -> OddInputs:
+    """Return a run's scores of odd inputs, from its label scores, information and outliers."""
     results = context.results
     return odd_inputs(
         context.train,
@@ -207,7 +207,7 @@ def _of_run(context: Context) -> OddInputs:
 SCORE = Score(
     name="odd_inputs",
     help="Whether a sample's input is noisy, moved to fool a model, or of a rare group.",
-    compute=_of_run,
+    compute=_score_run,
     result=OddInputs,
     needs=("information", "label_issues", "data_issues"),
 )

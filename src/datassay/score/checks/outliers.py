@@ -12,12 +12,12 @@ ROWS_AT_ONCE = 50_000
 
 
 def outlier_score(
-    places: Float[np.ndarray, "n m"], nearest: Float[np.ndarray, " n"]
+    coordinates: Float[np.ndarray, "n m"], nearest: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
-    """Return how far each row lies from the others.
+    """Return how far each row lies from the others, in robust standard deviations.
 
     Args:
-        places: where each row lies.
+        coordinates: where each row lies.
         nearest: its mean distance to the nearest rows; nan where that is not known.
 
     Returns:
@@ -27,31 +27,31 @@ def outlier_score(
     Cost: 512 n m operations.
     Source: Ramaswamy et al. (2000) for the nearest; the second is ours.
     """
-    if not places.shape[1]:
-        return np.full(len(places), np.nan)
-    order = np.lexsort(places.T[::-1])
-    n_sampled = min(SAMPLE, len(places))
-    sample = places[order[np.linspace(0, len(order) - 1, n_sampled).astype(np.int64)]]
+    if not coordinates.shape[1]:
+        return np.full(len(coordinates), np.nan)
+    order = np.lexsort(coordinates.T[::-1])
+    n_sampled = min(SAMPLE, len(coordinates))
+    sample = coordinates[order[np.linspace(0, len(order) - 1, n_sampled).astype(np.int64)]]
     k = min(int(SHARE * n_sampled), n_sampled - 1)
     widths = [
-        np.partition(_distances(places[start : start + ROWS_AT_ONCE], sample), k)[:, k]
-        for start in range(0, len(places), ROWS_AT_ONCE)
+        np.partition(_measure_distances(coordinates[start : start + ROWS_AT_ONCE], sample), k)[:, k]
+        for start in range(0, len(coordinates), ROWS_AT_ONCE)
     ]
-    width_score = _z_scores(np.concatenate(widths)) + 0 * nearest  # nan where nearest is
-    return np.fmax(_z_scores(nearest), width_score) - OUTLIER
+    width_score = _robust_z_scores(np.concatenate(widths)) + 0 * nearest  # nan where nearest is
+    return np.fmax(_robust_z_scores(nearest), width_score) - OUTLIER
 
 
-def _distances(
-    places: Float[np.ndarray, "n m"], sample: Float[np.ndarray, "s m"]
+def _measure_distances(
+    coordinates: Float[np.ndarray, "n m"], sample: Float[np.ndarray, "s m"]
 ) -> Float[np.ndarray, "n s"]:
     """Return Euclidean distances by |a|² + |b|² − 2 a·b; those within rounding of 0 are 0."""
-    squares, sample_squares = (np.einsum("ij,ij->i", rows, rows) for rows in (places, sample))
-    squared = -2 * (places @ sample.T) + squares[:, None] + sample_squares
+    squares, sample_squares = (np.einsum("ij,ij->i", rows, rows) for rows in (coordinates, sample))
+    squared = -2 * (coordinates @ sample.T) + squares[:, None] + sample_squares
     return np.sqrt(np.maximum(squared, 0))
 
 
-def _z_scores(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Return distances less their median in robust standard deviations; nan where all are equal."""
+def _robust_z_scores(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return robust z-scores of distances; nan where most distances are equal."""
     finite = distance[~np.isnan(distance)]
     if not len(finite):
         return distance

@@ -26,8 +26,8 @@ def normalize_texts(texts: Iterable[str | None]) -> np.ndarray:
     return np.array([" ".join(re.findall(r"\w+", (t or "").casefold())) for t in texts], object)
 
 
-def text_places(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
-    """Return coordinates of each text: two that share nothing are about 1 apart, equal ones 0.
+def text_coordinates(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
+    """Return coordinates of texts: equal ones are 0 apart, unrelated ones about 1.
 
     Source: Weinberger et al. (2009), feature hashing, of shingles (Broder 1997).
     """
@@ -39,7 +39,7 @@ def text_places(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
 
 
 def _hash_shingles(texts: np.ndarray) -> Any:
-    """Return a sparse row per text: ± the root of its rarity at the hash of each shingle."""
+    """Return a sparse row per text with a signed, rarity-weighted entry per shingle's hash."""
     from sklearn.feature_extraction.text import HashingVectorizer  # slow to import
 
     options: dict[str, Any] = {"norm": None, "lowercase": False, "dtype": np.float32}
@@ -54,7 +54,7 @@ def _hash_shingles(texts: np.ndarray) -> Any:
 def text_links(
     codes: Int[np.ndarray, "n d"], texts: dict[int, np.ndarray], neighbors: Int[np.ndarray, "n k"]
 ) -> Int[np.ndarray, "l 2"]:
-    """Return pairs of rows whose texts are near copies and that agree in all other columns.
+    """Return pairs of rows with near-copies as texts that agree in all other columns.
 
     Args:
         codes: equal where values are.
@@ -82,7 +82,7 @@ def text_links(
 
 
 def _are_alike(words: np.ndarray, pairs: Int[np.ndarray, "l 2"]) -> Bool[np.ndarray, " l"]:
-    """Return which pairs share most shingles, and far more than other texts of the table do."""
+    """Return which pairs of texts share most shingles, far more than others of the table."""
     shingles = _hash_shingles(words)
     size = (shingles * shingles).sum(1)
     n = len(words)

@@ -73,7 +73,7 @@ class HeldTogether:
 
     @property
     def warning(self) -> str:
-        """The sentence that tells the costs and what to type."""
+        """The sentence on what ignoring the groups or time costs, and what to type."""
         text = f"Held-out {self.metric} is {self.by_rows:.2f} by rows and {self.by_column:.2f} for"
         if not self.role:
             text += " stretches of rows that were never seen: the order of rows carries something,"
@@ -90,7 +90,7 @@ class HeldTogether:
 def held_together(
     lin: Linearization, train: SampleSet, issues: LabelIssues
 ) -> tuple[HeldTogether, ...]:
-    """Find columns that look like groups or times, of which a new one would be predicted worse.
+    """Return columns that look like groups or times, whose new values are predicted worse.
 
     Args:
         lin: the linearisation of the samples.
@@ -123,7 +123,7 @@ def held_together(
 
 
 def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> list[DataIssue]:
-    """Report whether neighbouring rows of the file help predict each other, unlike new rows.
+    """Return an issue if neighbouring rows of the file predict each other better than others.
 
     Args:
         lin: the linearisation of the samples.
@@ -161,7 +161,7 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
 def _estimate_cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
-    """Return scores with rows and with groups left out; None: groups cost little, or by chance."""
+    """Return scores with rows and with groups left out; None if groups cost little."""
     # Cheap tests come first: the best penalty of rows before others, and a sample of the groups.
     _, _, groups, _ = candidate
     penalty_sets = [PENALTIES[:1] * issues.ridge, PENALTIES * issues.ridge]
@@ -184,7 +184,7 @@ def _estimate_cost(
 
 
 def _sample_groups(groups: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"] | None:
-    """Return the rows of randomly drawn groups, some 1000 in all; None: more than half of them."""
+    """Return a mask of the rows of randomly drawn groups; None if that is most rows."""
     group, sizes = np.unique(groups, return_inverse=True, return_counts=True)[1:]
     order = np.random.default_rng(0).permutation(len(sizes))
     n_drawn = 1 + max(int((sizes[order].cumsum() < SAMPLED_ROWS).sum()), FEWEST_SAMPLED)
@@ -195,14 +195,14 @@ def _sample_groups(groups: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"] |
 
 
 def _count_operations(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
-    """Return how many operations it takes to leave each group out, under all penalties."""
+    """Return the operations of leaving each group out, under all penalties."""
     sizes = np.unique(groups, return_counts=True)[1].astype(float)
     p = lin.form.eigenproblem
     return 4 * len(PENALTIES) * float((sizes * np.minimum(sizes, p)).sum()) * p
 
 
 def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
-    """Return what leaving groups out costs boosted trees, or None; of many rows by some groups."""
+    """Return the same as `_estimate_cost`, by boosted trees on a subset of the rows."""
     from datassay.models.table_estimators import TableClassifier, TableRegressor
 
     name, role, groups, share = candidate
@@ -239,7 +239,7 @@ def _report_cost(
     by_rows: Float[np.ndarray, " n"],
     by_column: Float[np.ndarray, " n"],
 ) -> HeldTogether | None:
-    """Return both mean scores if the loss by groups is large and significant, else None.
+    """Return mean scores by rows and by groups if the loss is large and significant; or None.
 
     by_rows, by_column: score of each sample, left out alone, and with its group.
     """
@@ -259,7 +259,7 @@ def _report_cost(
 
 
 def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
-    """Return a score per sample, whose mean is the accuracy, or R² of numbers."""
+    """Return a score per sample whose mean is accuracy, or R²."""
     spread = None
     if not train.is_classification:  # a target that is always the same counts as predicted
         variance = train.y.reshape(len(train), -1).var(0)
@@ -270,7 +270,7 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
 def _find_candidates(
     lin: Linearization, train: SampleSet, residual: Float[np.ndarray, "n k"]
 ) -> Iterator[Candidate]:
-    """Yield columns by whose values rows may belong together, each as a Candidate."""
+    """Yield candidate columns that may group rows: words, dates, and the row order."""
     sampled = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
     x = np.asarray(train.x[sampled], np.float64).reshape(len(sampled), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
@@ -314,7 +314,7 @@ def _find_nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
 
 
 def _measure_alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, "a 2"]) -> float:
-    """Return the share of rows whose nearest row has their value; 0 below twice that by chance."""
+    """Return the share of rows whose nearest row has the same value; 0 if near chance."""
     share = float((codes[nearest[:, 0]] == codes[nearest[:, 1]]).mean())
     if share >= 2 * _chance_alike(codes):
         return share
@@ -322,7 +322,7 @@ def _measure_alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, "a 2"]
 
 
 def _measure_shared(residual: Float[np.ndarray, "n k"], groups: Shaped[np.ndarray, " n"]) -> float:
-    """Return the share of the residuals that the mean residual of the group's others explains."""
+    """Return the share of residuals explained by the mean residual of the rest of the group."""
     group = np.unique(groups, return_inverse=True)[1]
     n_others = np.bincount(group)[group] - 1
     others_sum = (
@@ -338,7 +338,7 @@ def _chance_alike(codes: Int[np.ndarray, " n"]) -> float:
 
 
 def _encode_groups(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | None:
-    """Return the values of a column as codes from 0; None where it cannot name groups."""
+    """Return a column's values as codes from 0; None where it cannot define groups."""
     if rows is None or name not in rows.column_names:
         return None
     values = rows[name]

@@ -29,7 +29,7 @@ DECIMAL = tuple(factor for factor in FACTORS if np.log10(factor).is_integer())
 
 
 def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = False) -> str:
-    """Return a sentence on what most suspected targets have in common.
+    """Return a sentence on what most suspected targets share, such as a factor; or "".
 
     Args:
         lin: the linearisation, of one target a sample.
@@ -79,8 +79,8 @@ def name_factors(factors: Iterable[float]) -> str:
     return " or ".join(f"{size:,g}" for size in sizes)
 
 
-def mend_units(issues: LabelIssues) -> LabelIssues:
-    """Return the issues with `unit_factors` set; in its rows the target without it is suggested.
+def suggest_units(issues: LabelIssues) -> LabelIssues:
+    """Return the issues with `unit_factors` set and targets without the factor suggested.
 
     A target that would lie outside those that are not suspected keeps its suggestion: nothing is
     proposed that was not observed.
@@ -105,7 +105,7 @@ def mend_units(issues: LabelIssues) -> LabelIssues:
 def find_unit_factors(
     ratio: Float[np.ndarray, " n"], suspect: Bool[np.ndarray, " n"]
 ) -> dict[int, float]:
-    """Return the factor by which suspects are too large, or too small, by position.
+    """Return {row: factor by which its target is too large or small}, of suspects.
 
     It is one of FACTORS or its inverse, the one that explains the most suspects; where that is a
     power of ten, the nearest of these; else one of SMALL. Empty where they explain fewer than SHARE
@@ -148,7 +148,7 @@ def find_unit_factors(
 
 
 def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:
-    """Return a sentence on the largest target if many share it, unlike other large ones; or ""."""
+    """Return a sentence if targets look clipped at their maximum; else ""."""
     values, counts = np.unique(targets, return_counts=True)
     n_top = counts[-1]
     n_typical = counts[len(counts) // 2 : -1].max(initial=1)

@@ -53,7 +53,7 @@ def weak_groups(
     half: Bool[np.ndarray, " n"],
     groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> list[WeakGroup]:
-    """Find groups with larger errors than other samples on one half; test them on the other.
+    """Return groups with larger errors, chosen on one half of samples, tested on the other.
 
     A condition is a value of a column, its being missing, or lying below or above a tenth of its
     values. Of all conditions and pairs of them the one is taken whose mean error is the most
@@ -81,13 +81,13 @@ def weak_groups(
     def effect(condition: Condition) -> float:  # standard errors
         inside = condition[1][search_idx]
         half_errors = errors[search_idx]
-        return abs(float(_z_score(inside.sum(), half_errors[inside].sum(), half_errors)))
+        return abs(float(_compare_errors(inside.sum(), half_errors[inside].sum(), half_errors)))
 
     def mean_error(mask: Bool[np.ndarray, " n"]) -> Interval:
         mask_groups = select_rows(groups, mask)
         return mean_interval(sum_by_group([errors[None, mask]], [mask_groups])[0][0], unit)
 
-    conditions = nlargest(MOST_CONDITIONS, _conditions(columns, half), effect)
+    conditions = nlargest(MOST_CONDITIONS, _list_conditions(columns, half), effect)
     masks = np.array([mask for _, mask in conditions], bool).reshape(len(conditions), len(errors))
     while len(outcome) < MOST_GROUPS:
         rows = search_idx[is_open[search_idx]]
@@ -105,15 +105,15 @@ def weak_groups(
     return [group for group, v in zip(outcome, verdicts(losses), strict=True) if v == BETTER]
 
 
-def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Condition]:
-    """Yield conditions on columns, in words and as masks: common values, tenths, missing."""
+def _list_conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Condition]:
+    """Yield conditions (words, mask [n]) on columns: values, deciles, missing ones."""
     for name in columns.column_names:
         values = to_comparable(columns[name]).combine_chunks()
         if (missing := values.is_null().to_numpy(zero_copy_only=False)).any():
             yield f"{name} is missing", missing
         if pa.types.is_floating(values.type):
             is_time = pa.types.is_temporal(columns[name].type)
-            yield from _tenths(name, values.to_numpy(zero_copy_only=False), half, is_time)
+            yield from _bin(name, values.to_numpy(zero_copy_only=False), half, is_time)
             continue
         coded = values.dictionary_encode()
         codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
@@ -122,8 +122,8 @@ def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Con
             yield f"{name} is {coded.dictionary[common]}", codes == common
 
 
-def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> Iterator[Condition]:
-    """Yield conditions on a column of numbers: few values, or below and above each tenth."""
+def _bin(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> Iterator[Condition]:
+    """Yield conditions on a numeric column: equal to a value, below or above a decile."""
     finite = values[half & np.isfinite(values)]
     different = np.unique(finite)
     if len(different) <= FEW_VALUES:
@@ -143,8 +143,10 @@ def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> I
 
 
 def _find_worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]) -> list[int]:
-    """Return positions of the one or two conditions of the weakest group; empty: none is weak."""
-    z = _z_score(masks @ masks.T, (masks * errors) @ masks.T, errors)  # of pairs; diagonal: of one
+    """Return the indices of the one or two conditions of the weakest group; [] if none is."""
+    z = _compare_errors(
+        masks @ masks.T, (masks * errors) @ masks.T, errors
+    )  # of pairs; diagonal: of one
     if z.max(initial=0.0) < WEAK:
         return []
     condition = int(z.diagonal().argmax())
@@ -154,8 +156,8 @@ def _find_worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]
     return [int(c) for c in pair]
 
 
-def _z_score(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
-    """Return how many standard errors the mean of `count` errors lies above that of the others.
+def _compare_errors(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
+    """Return the z-score of the mean of `count` errors against the mean of the others.
 
     total: their sum. 0 where a group is too small or too large; count and total may be arrays.
     """
@@ -167,10 +169,10 @@ def _z_score(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
     return is_allowed * (total / count - (errors.sum() - total) / n_others) / spread
 
 
-def told_groups(
+def find_weak_groups(
     train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
 ) -> tuple[list[WeakGroup], float]:
-    """Return groups with far larger errors than all samples, and the mean error of all.
+    """Return groups with larger errors than average, and the mean error of all.
 
     The groups are chosen by a random half of the samples; errors are those of the other half.
     """
@@ -195,7 +197,7 @@ def told_groups(
 def weak_group_issues(
     train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
 ) -> list[DataIssue]:
-    """Report weak groups as one issue of the data.
+    """Return weak groups as one issue; [] without any.
 
     Args:
         train: n samples.
@@ -210,7 +212,7 @@ def weak_group_issues(
     is_number = not (train.is_classification or train.has_several_labels)
     if not is_number:
         template = "{:.0f} % of labels are predicted ({:.0f} to {:.0f} %) against {:.0f} % overall"
-    groups, overall = told_groups(train, held_out, columns)
+    groups, overall = find_weak_groups(train, held_out, columns)
     for group in groups:
         figures = np.array([group.error.gain, max(0.0, group.error.low), group.error.high, overall])
         if not is_number:  # accuracies: low and high change places

@@ -109,13 +109,13 @@ def aggregate(
         mean_interval=np.stack([_bootstrap_interval(group, resamples, rng) for group in groups]),
         median=np.array([np.median(group) for group in groups]),
         share=total / grand_total if grand_total != 0 else np.zeros(len(names)),
-        p_value=_p_value(groups, [ranks[labels == name] for name in names]),
+        p_value=_test_equality(groups, [ranks[labels == name] for name in names]),
         superiority=superiorities,
     )
 
 
 def _bootstrap_interval(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the 95 % interval (low, high) of the mean."""
+    """Return the bootstrap 95 % interval (low, high) of the mean."""
     if len(values) > NORMAL_FROM:
         return values.mean() + values.std() / len(values) ** 0.5 * ndtri([0.025, 0.975])
     chunk = max(1, CHUNK_VALUES // len(values))
@@ -126,8 +126,8 @@ def _bootstrap_interval(values: np.ndarray, resamples: int, rng: np.random.Gener
     return np.quantile(np.concatenate(means), [0.025, 0.975])
 
 
-def _p_value(groups: list[np.ndarray], ranks: list[np.ndarray]) -> float:
-    """Return p of the hypothesis that all groups have the same distribution, by ranks."""
+def _test_equality(groups: list[np.ndarray], ranks: list[np.ndarray]) -> float:
+    """Return p of the hypothesis that all groups are equally distributed (rank test)."""
     n = sum(map(len, ranks))
     centred = [r - (n + 1) / 2 for r in ranks]
     sum_of_squares = sum(np.square(c).sum() for c in centred)

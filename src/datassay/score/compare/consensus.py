@@ -88,7 +88,7 @@ class Consensus(Tabular):
 
 
 def consensus(runs: Mapping[str, RunScores]) -> Consensus:
-    """Join runs by id and compare their scores.
+    """Return the samples that several runs share, by id, with all runs' scores.
 
     Args:
         runs: name → scores; two or more. Ids of different types are compared as text.
@@ -131,7 +131,7 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
 
 
 def reliability(correlations: Float[np.ndarray, "r r"]) -> float:
-    """Return the correlation to expect of the means of r such scores: r ρ / (1 + (r − 1) ρ) ≥ 0."""
+    """Return the expected correlation of means of r scores (Spearman–Brown), at least 0."""
     r = len(correlations)
     rho = max(0.0, mean_pair(correlations))
     return r * rho / (1 + (r - 1) * rho)
@@ -143,7 +143,7 @@ def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
 
 
 def _match_ids(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
-    """Return the position in each run of the samples that all share, in the first run's order."""
+    """Return the positions of the shared samples in each run, in the first run's order."""
     positions = {name: {i: p for p, i in enumerate(run_ids)} for name, run_ids in ids.items()}
     for name, position_of in positions.items():
         if len(position_of) < len(ids[name]):
@@ -164,7 +164,7 @@ def _match_ids(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
 def _measure_agreement(
     names: tuple[str, ...], scores: Float[np.ndarray, "r c"]
 ) -> Stability | None:
-    """Return the correlations between runs; None where scores are not finite or a run's equal."""
+    """Return correlations between runs' scores; None if not finite, or constant in a run."""
     if not np.isfinite(scores).all() or (scores == scores[:, :1]).all(1).any():
         return None
     return stability(dict(zip(names, scores, strict=True)))

@@ -50,14 +50,14 @@ class Fits:
     identity: dict[str, object]
 
     def fit(self, subsets: Int[np.ndarray, "p kept"], start: int) -> dict[str, np.ndarray]:
-        """Return outcome [p, 2, m] and loss [p, 2, n] of two fits to each of p subsets."""
+        """Return the outcomes [p, 2, m] and losses [p, 2, n] of two fits to each of p subsets."""
         # start: number of the first subset, by which seeds are set.
         measures = {"outcome": (outcomes, self.val), "loss": (sample_losses, self.train)}
         results: dict[str, list[Tensor]] = {key: [] for key in measures}
         repeated = np.repeat(subsets, FITS, 0)
         for fit in self.learner.fits(self.train, repeated, first_number=FITS * start):
             for key, (measure, samples) in measures.items():
-                parts = _outputs_by_part(fit, samples)
+                parts = _evaluate_by_part(fit, samples)
                 values = torch.cat([measure(f, batch, self.recipe) for f, batch in parts], 1)
                 if not values.isfinite().all():
                     name = f"a network with lr {self.recipe.lr:g}"
@@ -75,14 +75,14 @@ class Fits:
 
 
 def fits_of(model: Any, train: SampleSet, val: SampleSet, recipe: Recipe | None, seed: int) -> Fits:
-    """Return how a network or an estimator is fitted to subsets of `train`; nothing is fitted."""
+    """Return the procedure that fits a network or estimator to subsets of `train`."""
     if is_estimator(model):
-        return _of_estimator(model, train, val, seed)
-    return _of_networks(model, train, val, with_loss(recipe or Recipe(), train), seed)
+        return _prepare_estimator(model, train, val, seed)
+    return _prepare_networks(model, train, val, with_loss(recipe or Recipe(), train), seed)
 
 
-def _of_estimator(model: Any, train: SampleSet, val: SampleSet, seed: int) -> Fits:
-    """Return how clones of an estimator are fitted to subsets."""
+def _prepare_estimator(model: Any, train: SampleSet, val: SampleSet, seed: int) -> Fits:
+    """Return the procedure that fits clones of an estimator to subsets."""
     estimator = checked_estimator(model, is_classification=train.is_classification)
     identity: dict[str, object] = {
         "model": repr(model),
@@ -95,14 +95,10 @@ def _of_estimator(model: Any, train: SampleSet, val: SampleSet, seed: int) -> Fi
     return Fits(learner, train, val, recipe, ESTIMATORS_TOGETHER, identity)
 
 
-def _of_networks(
-    network: Callable[[int], nn.Module],
-    train: SampleSet,
-    val: SampleSet,
-    recipe: Recipe,
-    seed: int,
+def _prepare_networks(
+    network: Callable[[int], nn.Module], train: SampleSet, val: SampleSet, recipe: Recipe, seed: int
 ) -> Fits:
-    """Return how networks of different seeds are fitted to subsets, several at once."""
+    """Return the procedure that trains networks of different seeds on subsets, in stacks."""
     model = network(seed)
     batch = train.subset(np.arange(min(len(train), recipe.batch_size or len(train))))
     at_once = min(MOST_TOGETHER, networks_at_a_time(model, batch))
@@ -128,7 +124,7 @@ def fitted_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
 
 
 def measure_of(train: SampleSet) -> str:
-    """Return the measure of a query: "margin" of classes, "output" of one target, else "loss"."""
+    """Return the name of the queries' measure: "margin", "output" of one target, or "loss"."""
     if train.is_classification:
         return "margin"
     if train.y[:1].size == 1:
@@ -139,7 +135,7 @@ def measure_of(train: SampleSet) -> str:
 def outcomes(
     outputs: Float[Tensor, "S m k"], samples: SampleSet, recipe: Recipe
 ) -> Float[Tensor, "S m"]:
-    """Return the measure of each sample under each of S fits."""
+    """Return each sample's measure under each of S fits, [S, m]."""
     measure = measure_of(samples)
     k = outputs.shape[2]
     if measure == "loss":
@@ -154,8 +150,8 @@ def outcomes(
     return outcome_of(outputs)
 
 
-def _outputs_by_part(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
-    """Yield outputs [S, part, k] of S fits, and the part, for each part of the samples."""
+def _evaluate_by_part(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
+    """Yield outputs [S, part, k] of S fits and the samples, part by part to save memory."""
     if not isinstance(fit, TrainedNetworks):
         yield fitted_outputs(fit, samples)[None], samples
         return

@@ -49,29 +49,29 @@ class RetrainedHalves(Tabular):
 
     @property
     def member(self) -> Bool[np.ndarray, "h n"]:
-        """Whether each sample is in each half."""
+        """Mask, [h, n], of the samples in each half."""
         is_member = np.zeros((len(self.halves), len(self.ids)), bool)
         np.put_along_axis(is_member, self.halves, True, axis=1)
         return is_member
 
     def select(self, rows: slice | Bool[np.ndarray, " h"]) -> "RetrainedHalves":
-        """Return the results of some of the halves."""
+        """Return the results restricted to some of the halves."""
         return replace(
             self, halves=self.halves[rows], outcome=self.outcome[rows], loss=self.loss[rows]
         )
 
     def to_table(self) -> pa.Table:
-        """Return one row per sample: id, its mean loss in networks trained with and without it."""
+        """Return one row per sample: id, mean loss when trained with it and without it."""
         member = self.member
         loss = self.loss.mean(1)
         return pa.table({
             "id": self.ids,
-            "loss_with": _mean_where(loss, member),
-            "loss_without": _mean_where(loss, ~member),
+            "loss_with": _mean_of_masked(loss, member),
+            "loss_without": _mean_of_masked(loss, ~member),
         })
 
 
-def _mean_where(
+def _mean_of_masked(
     values: Float[np.ndarray, "h n"], mask: Bool[np.ndarray, "h n"]
 ) -> Float[np.ndarray, " n"]:
     """Return the mean over rows where the mask is True; 0 where it never is."""
@@ -128,7 +128,7 @@ def retrained_halves(
     start_time = time.perf_counter()
     pieces = []
     subsets = []
-    for rows, expect_total in _slices_in_time(fits.size, halves, seconds):
+    for rows, expect_total in _take_slices(fits.size, halves, seconds):
         for h in range(rows.start, rows.stop):
             order = np.random.default_rng((seed, h)).permutation(len(train))
             subsets.append(np.sort(order[: len(train) // 2]))
@@ -141,10 +141,10 @@ def retrained_halves(
                            seconds=duration)  # fmt: skip
 
 
-def _slices_in_time(
+def _take_slices(
     size: int, halves: int | None, seconds: float
 ) -> Iterator[tuple[slice, Callable[[], int]]]:
-    """Yield slices of `size` halves to train together until time is up.
+    """Yield slices of `size` halves to train together, until the seconds are spent.
 
     Each comes with a function that guesses the number of halves in all, once they are trained.
     """

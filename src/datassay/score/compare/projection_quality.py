@@ -73,7 +73,7 @@ class ProjectionQuality:
     reference: str
 
     def smallest(self, target: float, score: str = "information") -> int | None:
-        """Return the row of the smallest projection whose mean correlation reaches a target."""
+        """Return the row of the smallest projection whose mean correlation reaches `target`."""
         check_correlation(target)
         if score not in self.correlation:
             raise SettingError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
@@ -142,27 +142,27 @@ def projection_quality(
         rows_per_sample = planned.n_outputs
     scored, queries = _draw_subsets(train, val, n_samples, rows_per_sample, seed)
     exact = collect(model, scored, queries, outputs=reference, projection=None, allow_trained=True)
-    truth = _scores(exact, training)
+    truth = _compute_scores(exact, training)
     sizes = (len(train), len(val or ()), planned.n_outputs)
     settings = {"outputs": planned.outputs, "projection_kind": projection_kind, "memory": memory}
-    forms = _forms(sample_layers(model, scored), sizes, n_features, settings)
+    forms = _choose_forms(sample_layers(model, scored), sizes, n_features, settings)
     scores = np.empty((len(forms), draws, len(SCORES), len(scored)))
     for q, form in enumerate(forms):
         for draw in range(draws):
             lin = _project(model, exact, {"train": scored, "val": queries}, form, seed + draw)
-            scores[q, draw] = _scores(lin, training)
+            scores[q, draw] = _compute_scores(lin, training)
             progress("compare projections", q * draws + draw + 1, len(forms) * draws)
     if planned.outputs == "averaged":
-        limits = _scores(exact.average_outputs(), training)
+        limits = _compute_scores(exact.average_outputs(), training)
     else:
         limits = truth
-    return _compare(truth, limits, scores, forms, (planned.outputs, reference))
+    return _compare_with_exact(truth, limits, scores, forms, (planned.outputs, reference))
 
 
 def _draw_subsets(
     train: SampleSet, val: SampleSet | None, n_samples: int | None, rows_per_sample: int, seed: int
 ) -> tuple[SampleSet, SampleSet | None]:
-    """Return samples to score and as many queries, or fewer, drawn at random."""
+    """Return random subsets of training samples and of queries to compare scores on."""
     limit = min(len(train), MOST_ROWS // rows_per_sample)
     n = coalesce(n_samples, min(N_SAMPLES, limit))
     if not FEWEST_SAMPLES <= n <= limit:
@@ -179,10 +179,10 @@ def _draw_subsets(
     return scored, queries
 
 
-def _forms(
+def _choose_forms(
     layers: Layers, sizes: tuple[int, int, int], n_features: Sequence[int], settings: dict[str, Any]
 ) -> list[Form]:
-    """Return the run's form for each number of features, ascending, if it fits the memory.
+    """Return a projected form per number of features, ascending, that fits the memory.
 
     At least one is returned. sizes: of training samples, queries, outputs.
     """
@@ -199,7 +199,7 @@ def _project(
     form: Form,
     seed: int,
 ) -> Linearization:
-    """Return the linearisation of the scored samples in the run's form and projection."""
+    """Return the scored samples' linearisation in a form's random projection."""
     frozen = frozen_copy(model, getattr(torch, form.precision))
     present = {role: samples for role, samples in sets.items() if samples is not None}
     layers = sample_layers(model, present["train"])
@@ -240,8 +240,8 @@ def _project(
     )
 
 
-def _scores(lin: Linearization, training: dict[str, Any]) -> Float[np.ndarray, "scores n"]:
-    """Return the scores of each sample, in the order of SCORES."""
+def _compute_scores(lin: Linearization, training: dict[str, Any]) -> Float[np.ndarray, "scores n"]:
+    """Return each sample's scores in the order of SCORES, [scores, n]."""
     information = leave_one_out(lin, **training).prediction_change
     issues = label_issues(lin)
     try:
@@ -251,14 +251,14 @@ def _scores(lin: Linearization, training: dict[str, Any]) -> Float[np.ndarray, "
     return np.stack([information, issues.score, influence])
 
 
-def _compare(
+def _compare_with_exact(
     truth: Float[np.ndarray, "scores n"],
     limits: Float[np.ndarray, "scores n"],
     scores: Float[np.ndarray, "q draws scores n"],
     forms: Sequence[Form],
     outputs: tuple[str, str],
 ) -> ProjectionQuality:
-    """Return rank correlations with exact scores, and their intervals over samples and draws.
+    """Return rank correlations of projected with exact scores, with intervals.
 
     limits: exact scores with outputs as the features have them. outputs: those of the features, and
     of the exact kernel.

@@ -154,7 +154,7 @@ def robustness(
 
 
 def _mark_hits(name: str, predictor: Predictor, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return which samples a model labels correctly; raise unless it gives a label for each."""
+    """Return a mask of correctly labelled samples; raise unless each gets a label."""
     labels = np.asarray(predictor(x))
     if labels.shape != y.shape:
         raise ModelError(

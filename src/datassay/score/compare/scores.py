@@ -73,7 +73,7 @@ def standard_scores(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Scores:
-    """Compute the scores of `influence`, `attribution` and a run, and those of the free rules.
+    """Compute the scores of `influence`, `attribution` and a run, and of trivial baselines.
 
     Args:
         network: from a seed to a network at the weights that it starts from; or a scikit-learn
@@ -100,7 +100,7 @@ def standard_scores(
     """
     check_sets(train, val)
     if is_estimator(network):
-        return _of_estimator(network, train, val, seed, progress)
+        return _score_estimator(network, train, val, seed, progress)
     recipe = with_loss(recipe or Recipe(), train)
     n_steps = NETWORKS + 2
     models = []
@@ -111,7 +111,7 @@ def standard_scores(
         models.append(taken_network(network(seed + index), networks))
         outputs.append(networks.outputs(train.x)[0])
     progress(STEP, NETWORKS, n_steps)
-    start = _perturb(network(seed), seed)
+    start = _perturb_weights(network(seed), seed)
     duplicate = taken_network(start, _train_network(start, train, recipe, seed))
     settings: Any = {"loss": recipe.loss, "weight_decay": recipe.weight_decay, "seed": seed}
     settings |= {"measure": measure_of(train), "progress": progress}
@@ -123,9 +123,9 @@ def standard_scores(
     suffix = f", {NETWORKS} networks"
     effects = {"influence": effect[0], f"influence{suffix}": effect.mean(0)}
     samples = {"self-influence": self_effect[0], f"self-influence{suffix}": self_effect.mean(0)}
-    linear_effects, linear_samples = _of_linearised(network(seed), train, val, seed, progress)
-    features = _features(models[0], train, val)
-    trivial_effects, trivial_samples = _trivial_rules(
+    linear_effects, linear_samples = _score_linearised(network(seed), train, val, seed, progress)
+    features = _last_features(models[0], train, val)
+    trivial_effects, trivial_samples = _score_trivially(
         torch.stack(outputs), features, train, val, recipe
     )
     progress(STEP, n_steps, n_steps)
@@ -134,12 +134,12 @@ def standard_scores(
         samples=samples | linear_samples | trivial_samples,
         trivial=(*trivial_effects, *trivial_samples),
         smoothness=run_smoothness(results[0], results[-1]),
-        fit=float(sample_scores(_mean_outputs(models, val), val).mean()),
+        fit=float(sample_scores(_average_outputs(models, val), val).mean()),
     )
 
 
-def _perturb(model: nn.Module, seed: int) -> nn.Module:
-    """Return a copy with every trained weight times 1 + ROUNDING z, z standard normal."""
+def _perturb_weights(model: nn.Module, seed: int) -> nn.Module:
+    """Return a copy with weights changed by about rounding: times 1 + ROUNDING · N(0, 1)."""
     model = deepcopy(model)
     with torch.no_grad(), seeded(seed):
         for weight in model.parameters():
@@ -149,13 +149,13 @@ def _perturb(model: nn.Module, seed: int) -> nn.Module:
     return model
 
 
-def _of_estimator(
+def _score_estimator(
     estimator: Any, train: SampleSet, val: SampleSet, seed: int, progress: Progress
 ) -> Scores:
-    """Return a run's scores: label issues by the estimator, others by the default network."""
+    """Return a run's scores for an estimator; those of networks by the default network."""
     progress(STEP, 0, 2)
     network = build_model(full_name(AUTO, train), train, seed=seed)
-    effects, samples = _of_linearised(network, train, val, seed, progress)
+    effects, samples = _score_linearised(network, train, val, seed, progress)
     if "label issue score" in samples:
         samples["label issue score"] = label_issues(train, model=estimator, seed=seed).score
     progress(STEP, 1, 2)
@@ -164,7 +164,7 @@ def _of_estimator(
     spread = np.maximum(rows_of(train).std(0), 1e-12)
     features = (rows_of(train) / spread, rows_of(val) / spread)
     recipe = with_loss(Recipe(), train)
-    trivial_effects, trivial_samples = _trivial_rules(outputs, features, train, val, recipe)
+    trivial_effects, trivial_samples = _score_trivially(outputs, features, train, val, recipe)
     progress(STEP, 2, 2)
     return Scores(
         effects=effects | trivial_effects,
@@ -180,7 +180,7 @@ def _train_network(model: nn.Module, train: SampleSet, recipe: Recipe, seed: int
 
 
 def _require_whole_matrix(values: np.ndarray | None) -> np.ndarray:
-    """Return the values of all pairs; raise where there were too many to be kept (None)."""
+    """Return the effects of all pairs; raise where there were too many to keep (None)."""
     if values is None:
         raise SettingError(
             "train and val must be small enough to hold every effect, n m values up to 2^25. Ask "
@@ -189,10 +189,10 @@ def _require_whole_matrix(values: np.ndarray | None) -> np.ndarray:
     return values
 
 
-def _of_linearised(
+def _score_linearised(
     model: nn.Module, train: SampleSet, val: SampleSet, seed: int, progress: Progress
 ) -> tuple[Named, Named]:
-    """Return effects and scores of samples in closed form, at the weights training starts from."""
+    """Return effects and sample scores in closed form at the starting weights."""
     lin = collect(model, train, val, seed=seed, progress=progress)
     removed = removal_scores(lin, measure=measure_of(train), progress=progress)
     assert removed.attribution is not None
@@ -209,21 +209,21 @@ def _of_linearised(
     return {"attribution at the start": _require_whole_matrix(removed.attribution.effect)}, samples
 
 
-def _trivial_rules(
+def _score_trivially(
     outputs: Float[Tensor, "s n k"],
     features: tuple[np.ndarray, np.ndarray],
     train: SampleSet,
     val: SampleSet,
     recipe: Recipe,
 ) -> tuple[Named, Named]:
-    """Return the scores that need only trained models: effects on queries, and of samples."""
+    """Return trivial baselines: effects from losses and similarity, and sample scores."""
     losses = sample_losses(outputs, train, recipe).double().numpy()
     baseline = baselines(
         outputs.numpy(), losses, train.y, train.ids, is_classification=train.is_classification
     )
     effects = {
         LOSS: np.repeat(_guess_effect(baseline.loss, outputs, train)[:, None], len(val), 1),
-        SIMILAR: _label_cosine(*features, train, val),
+        SIMILAR: _label_similarity(*features, train, val),
     }
     margin = {}
     if train.is_classification:
@@ -232,7 +232,7 @@ def _trivial_rules(
 
 
 def _guess_effect(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.ndarray:
-    """Return a guess of samples' effects on any query: loss, −loss (margin), residual (output)."""
+    """Return a guess of each sample's effect on any query, from its loss or residual."""
     measure = measure_of(train)
     if measure == "output":
         return train.y.reshape(-1) - outputs.mean(0).double().numpy().reshape(-1)
@@ -241,8 +241,10 @@ def _guess_effect(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.nda
     return -loss
 
 
-def _features(model: nn.Module, train: SampleSet, val: SampleSet) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs of the last dense layer, of samples and queries; else their own inputs."""
+def _last_features(
+    model: nn.Module, train: SampleSet, val: SampleSet
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the last dense layer's inputs for samples and queries; else the raw inputs."""
     try:
         head = split_head(model, train)
     except ModelError:
@@ -250,7 +252,7 @@ def _features(model: nn.Module, train: SampleSet, val: SampleSet) -> tuple[np.nd
     return head.features(train).double().numpy(), head.features(val).double().numpy()
 
 
-def _label_cosine(
+def _label_similarity(
     features: np.ndarray, queries: np.ndarray, train: SampleSet, val: SampleSet
 ) -> np.ndarray:
     """Return the cosine of centred features times the similarity of labels, [n, m]."""
@@ -271,7 +273,7 @@ def _label_cosine(
     return -cosine
 
 
-def _mean_outputs(models: list[nn.Module], val: SampleSet) -> Tensor:
+def _average_outputs(models: list[nn.Module], val: SampleSet) -> Tensor:
     """Return the queries' outputs, [m, k], mean over networks."""
     with torch.no_grad():
         dtype = next(models[0].parameters()).dtype

@@ -56,7 +56,7 @@ def _mean_correlation(values: Float[np.ndarray, "r s n"]) -> Float[np.ndarray, "
 
 
 def _stack_scores(scores: Mapping[str, np.ndarray]) -> Float[np.ndarray, "r s n"]:
-    """Return scores of several runs as one array; raise if they cannot be correlated."""
+    """Return several runs' scores as one array; raise if they cannot be correlated."""
     vectors = {name: np.atleast_2d(np.asarray(v, float)) for name, v in scores.items()}
     shapes = {v.shape for v in vectors.values()}
     if len(vectors) < 2 or len(shapes) != 1:
@@ -99,7 +99,7 @@ class RunSmoothness:
 
     @property
     def warning(self) -> str:
-        """What the user should know, by root mean squares over queries; empty where runs agree."""
+        """The warning if runs that differ by rounding diverge as effects do; "" otherwise."""
         parting, of_one, of_half = self.means.values()
         message = f"two runs that differ by rounding part by {parting:.2g} in the outcome, "
         if parting > of_half:
@@ -118,7 +118,7 @@ class RunSmoothness:
 
 
 def run_smoothness(first: Attribution, second: Attribution) -> RunSmoothness:
-    """Return how far two runs that differ by rounding part, beside the effects of samples.
+    """Return how far two runs that differ by rounding diverge, beside samples' effects.
 
     Train twice from the same seed, the second time with every first weight times 1 + 1e-6 z, z
     standard normal, and attribute both. What parts them is no sample's doing.

@@ -84,7 +84,7 @@ class TrustCheck(Tabular):
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """[s], by the rule of `verdict_of`; "do not trust" where a free score does better."""
+        """Verdict on each of s scores; "do not trust" where a trivial baseline is better."""
         is_beaten = self.ahead_high < 0
         rows = zip(is_beaten, self.question, self.correlation, self.low, self.high, strict=True)
         return tuple(
@@ -127,7 +127,7 @@ def verdict_of(outcome: Estimate, ceiling: Estimate) -> str:
 
 
 def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> TrustCheck:
-    """Compare scores with networks retrained on halves of the samples.
+    """Return how well scores predict networks retrained on halves of the samples.
 
     Args:
         halves: what retraining gave.
@@ -146,13 +146,13 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
     of the chance to be right. Corrections for noise: Spearman (1904), Brown (1910). Intervals are
     ours: 1.96 standard deviations over halves and queries, or halves and samples, drawn again.
     """
-    _check(halves, scores)
+    _check_scores(halves, scores)
     streams = [np.random.default_rng((seed, question)) for question in range(2)]
-    of_queries, agreement = _judge_effects(halves, scores.effects, streams[0])
-    of_samples, reliability = _judge_sample_scores(halves, scores.samples, streams[1])
+    of_queries, agreement = _correlate_effects(halves, scores.effects, streams[0])
+    of_samples, reliability = _correlate_sample_scores(halves, scores.samples, streams[1])
     rows = [
-        *_rows(PREDICTIONS, of_queries, scores.trivial),
-        *_rows(SAMPLES, of_samples, scores.trivial),
+        *_make_rows(PREDICTIONS, of_queries, scores.trivial),
+        *_make_rows(SAMPLES, of_samples, scores.trivial),
     ]
     squared_ceiling = np.maximum(0.0, astuple(_estimate_interval(agreement)))
     question, score, *columns = map(list, zip(*rows, strict=True))
@@ -175,8 +175,8 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
     )
 
 
-def _check(halves: RetrainedHalves, scores: Scores) -> None:
-    """Raise unless there is a score, and each is finite and of the study's samples and queries."""
+def _check_scores(halves: RetrainedHalves, scores: Scores) -> None:
+    """Raise unless there is a score, and all fit the study's samples and queries."""
     n = len(halves.ids)
     m = halves.outcome.shape[2]
     require(scores.effects or scores.samples, "scores", "hold at least one score", "none")
@@ -189,10 +189,10 @@ def _check(halves: RetrainedHalves, scores: Scores) -> None:
                 )
 
 
-def _judge_effects(
+def _correlate_effects(
     halves: RetrainedHalves, effects: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, Draws], Draws]:
-    """Return each score's correlation with outcomes, and that of the two networks of a half."""
+    """Return each score's correlation with outcomes, and between a half's two networks."""
     h, _, m = halves.outcome.shape
     member = halves.member.astype(float)
     outcome_ranks = mean_ranks(halves.outcome, axis=0)
@@ -216,35 +216,35 @@ def _judge_effects(
     return {name: np.array(values) for name, values in results.items()}, np.array(agreement)
 
 
-def _judge_sample_scores(
+def _correlate_sample_scores(
     halves: RetrainedHalves, samples: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, Draws], Draws]:
-    """Return each score's correlation with how far samples' losses fall by training on them.
+    """Return each score's correlation with how far training on a sample lowers its loss.
 
     Correlations are corrected for noise, by the reliability of the falls, which is returned too.
     """
     h, _, n = halves.loss.shape
     member = halves.member.astype(float)
     loss = halves.loss.mean(1, dtype=float)
-    splits = [_fall_ranks(loss, member, _split(h, rng, is_resampled=False)) for _ in range(SPLITS)]
-    reliability = [float(np.mean([_reliability(falls) for falls in splits]))]
+    splits = [_rank_falls(loss, member, _split(h, rng, is_resampled=False)) for _ in range(SPLITS)]
+    reliability = [float(np.mean([_split_reliability(falls) for falls in splits]))]
     all_falls = splits[0][2]  # of both groups, in any split
     ranks = {name: mean_ranks(values) for name, values in samples.items()}
     results = {
         name: [_correct_correlation(r, all_falls, reliability[0])] for name, r in ranks.items()
     }
     for _ in range(RESAMPLES):
-        falls = _fall_ranks(loss, member, _split(h, rng, is_resampled=True))
+        falls = _rank_falls(loss, member, _split(h, rng, is_resampled=True))
         rows = rng.integers(n, size=n)
         falls = falls[:, rows]
-        reliability.append(_reliability(falls))
+        reliability.append(_split_reliability(falls))
         for name, r in ranks.items():
             results[name].append(_correct_correlation(r[rows], falls[2], reliability[-1]))
     return {name: np.array(values) for name, values in results.items()}, np.array(reliability)
 
 
 def _split(h: int, rng: np.random.Generator, *, is_resampled: bool) -> Float[np.ndarray, "2 h"]:
-    """Return how often each half is in either of two disjoint groups, drawn; may be resampled."""
+    """Return how often each half is drawn into either of two disjoint groups, [2, h]."""
     counts = np.zeros((2, h))
     order = rng.permutation(h)
     for group, rows in enumerate((order[: h // 2], order[h // 2 :])):
@@ -255,12 +255,13 @@ def _split(h: int, rng: np.random.Generator, *, is_resampled: bool) -> Float[np.
     return counts
 
 
-def _fall_ranks(
+def _rank_falls(
     loss: Float[np.ndarray, "h n"],
     member: Float[np.ndarray, "h n"],
     counts: Float[np.ndarray, "2 h"],
 ) -> Float[np.ndarray, "3 n"]:
-    """Return ranks of samples by mean loss without minus with them: in each group, and in both."""
+    """Return ranks of samples by how far training on them lowers their loss, [3, n]."""
+    # For either group of halves, and for both together.
     counts = np.vstack([counts, counts.sum(0)])
     n_with = counts @ member
     n_without = counts @ (1 - member)
@@ -270,7 +271,7 @@ def _fall_ranks(
     return mean_ranks(fall, axis=1)
 
 
-def _reliability(falls: Float[np.ndarray, "3 n"]) -> float:
+def _split_reliability(falls: Float[np.ndarray, "3 n"]) -> float:
     """Return the reliability of both groups' falls together, from how far the two groups agree."""
     agreement = max(0.0, float(np.nan_to_num(correlation(falls[0], falls[1]))))
     return 2 * agreement / (1 + agreement)
@@ -285,7 +286,7 @@ def _correct_correlation(
 
 
 def _standardise(ranks: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:
-    """Standardise ranks along the first axis to mean 0 and variance 1; 0 where all are equal."""
+    """Return ranks with mean 0 and variance 1 along the first axis; 0 where all are equal."""
     ranks = ranks - ranks.mean(0)
     spread = ranks.std(0)
     return ranks / np.where(spread > 0, spread, 1.0)
@@ -298,10 +299,10 @@ def _estimate_interval(draws: Draws, *, bottom: float = -1.0) -> Estimate:
     return Estimate(value, float(max(bottom, value - half)), float(min(1.0, value + half)))
 
 
-def _rows(
+def _make_rows(
     question: str, draws: Mapping[str, Draws], trivial: tuple[str, ...]
 ) -> list[tuple[object, ...]]:
-    """Return one row per score, in the order of TrustCheck's fields."""
+    """Return one row per score, as TrustCheck's fields are ordered."""
     trivial_names = [name for name in draws if name in trivial]
     best_trivial = max(trivial_names, key=lambda name: draws[name][0], default=None)
     rows: list[tuple[object, ...]] = []

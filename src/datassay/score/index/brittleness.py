@@ -52,7 +52,7 @@ class Brittleness(Tabular):
 
 
 def check(n: int, outputs: Float[np.ndarray, "m ..."], loss: str, share: float) -> None:
-    """Check that an index supports brittleness: cross-entropy, one class per sample, size."""
+    """Raise unless an index supports brittleness: classes, cross-entropy, and small enough."""
     require(0 < share < 1, "most", "be a share of the samples, above 0 and below 1", share)
     if not loss_named(loss).has_one_class or outputs.ndim != 2:
         raise SettingError(
@@ -75,7 +75,7 @@ def brittleness(
     retrain: Retrain | None,
     progress: Progress,
 ) -> Brittleness:
-    """Find the smallest set that turns each prediction, by added effects or by retraining."""
+    """Return for each query the smallest set of samples whose removal flips its prediction."""
     # effect: of each sample on each output of each query (columns: m k), with the sample minus
     # without. share: of the samples that may be removed.
     effects = effect.reshape(len(effect), *outputs.shape)
@@ -89,7 +89,7 @@ def brittleness(
     size = np.zeros(m, int)
     removed = []
     for query, label in enumerate(predicted):
-        turn = _easiest_turn(effects[:, query], outputs[query], int(label), limit)
+        turn = _find_easiest_flip(effects[:, query], outputs[query], int(label), limit)
         becomes[query] = turn.becomes
         n_needed = turn.n_needed
         if retrain is not None:
@@ -112,10 +112,10 @@ class _Turn(NamedTuple):
     order: Int[np.ndarray, " limit"]  # samples that may go, those that carry it most first
 
 
-def _easiest_turn(
+def _find_easiest_flip(
     effects: Float[np.ndarray, "n k"], outputs: Float[np.ndarray, " k"], label: int, limit: int
 ) -> _Turn:
-    """Return the turn of one query, from `label` to the class that needs the fewest samples."""
+    """Return the flip of one query's class that needs the fewest samples removed."""
     lead = outputs[label] - outputs
     turns = []
     # The nearest class first: where added effects turn to none, retraining tries that one.
@@ -132,7 +132,7 @@ def _easiest_turn(
 def _count_needed(
     n_needed: int, order: Int[np.ndarray, " limit"], is_turned: Callable[[np.ndarray], bool]
 ) -> int:
-    """Return how many samples of the order must go by retraining; limit + 1: all do not suffice."""
+    """Return how many samples of `order` must go, by retraining; limit + 1: all are too few."""
     # Starts at `n_needed`, doubles until the prediction turns, then bisects.
     low = 0
     high = min(n_needed, len(order))
@@ -160,7 +160,7 @@ def _is_turned(
 
 
 def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m ..."]:
-    """Return a network's outputs for the queries, in evaluation mode; its mode is restored."""
+    """Return a network's outputs for the queries, in evaluation mode."""
     was_training = model.training
     model.eval()
     with torch.no_grad():
@@ -170,7 +170,7 @@ def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m ..."]:
 
 
 def _predict_classes(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
-    """Return the classes of largest output; of one output 1 where it is positive, else 0."""
+    """Return predicted classes: of largest output; of one output 1 if it is positive."""
     if outputs.shape[1] == 1:
         return (outputs[:, 0] > 0).astype(int)
     return outputs.argmax(1)

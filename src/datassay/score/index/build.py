@@ -40,19 +40,11 @@ from datassay.score.index.segment import (
     segment_manifest,
     segment_store,
 )
-from datassay.score.influence.exact_blocks import (
-    check_curvature_memory,
-    exact_rule,
-    penalties,
-)
+from datassay.score.influence.exact_blocks import check_curvature_memory, exact_rule, penalties
 from datassay.score.influence.first_order import measure_of
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.request import check_numbers
-from datassay.score.influence.trained_network import (
-    TrainedNetwork,
-    trained_network,
-    with_temperature,
-)
+from datassay.score.influence.trained_network import TrainedNetwork, soften_loss, trained_network
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 from datassay.store.digests import digest_of_values
 from datassay.store.location import normal
@@ -137,7 +129,7 @@ def index(
         model, data, loss=loss, parameters=parameters, precision=precision, device=device,
         progress=progress,
     )  # fmt: skip
-    with_temperature(network, temperature)
+    soften_loss(network, temperature)
     engine = engine_named(engine) if isinstance(engine, str) else engine
     path = tempfile.mkdtemp(prefix="datassay-index-") if location is None else normal(location)
     digest, ids = samples_digest(network.train)
@@ -145,7 +137,7 @@ def index(
     names = parameters if isinstance(parameters, str | None) else list(parameters)
     run = {
         "index": FORMAT,
-        **identity(model, network.loss, network.own_loss),
+        **identity(model, network.loss, network.self_influence_loss),
         **machine_fingerprint(network.model),
         "training samples": digest,
         "curvature": curvature,
@@ -169,7 +161,7 @@ def index(
         encoder = encode_by(bases, sketch, network.dtype)
         classes = data.class_names if isinstance(data, SampleSet) else ()
         stored_ids = encode_sample_ids(ids)
-        _fill(path, run, network, encoder, stored_ids, classes, engine, progress)
+        _fill_store(path, run, network, encoder, stored_ids, classes, engine, progress)
         note_parts(path, digest_of_values(run))
         keep_network(path, run, model)
         opened = read_index(path, model, network.loss, device)
@@ -183,7 +175,7 @@ def index(
     return opened
 
 
-def _fill(
+def _fill_store(
     location: str,
     run: Mapping[str, Any],
     network: TrainedNetwork,
@@ -193,7 +185,7 @@ def _fill(
     engine: Engine,
     progress: Progress,
 ) -> None:
-    """Store the rows of the first samples, with what opening needs to know of the index."""
+    """Write the first samples' gradient rows and the index's manifest to the store."""
     run_digest = digest_of_values(run)
     sketch = encoder.sketch
     sizes = {"coordinates": sketch.n_coordinates, "width": sketch.width, "bits": sketch.bits}

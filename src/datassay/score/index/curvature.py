@@ -68,22 +68,22 @@ class _SumWork:
     seed: int
 
     def arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        """Return the sums over one part as the store keeps them, [1, ...] each."""
+        """Return a part's curvature sums as the store keeps them, [1, ...] each."""
         n = len(self.positions)
         start, end = (n * number // self.n_parts for number in (chunk.number, chunk.number + 1))
-        sums = self._sums(self.positions[start:end], chunk.number)
+        sums = self._compute_sums(self.positions[start:end], chunk.number)
         return {name: total.cpu().numpy()[None] for name, total in sums.items()}
 
     def template(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Return names, shapes and types of all blocks' sums, whichever a sample uses."""
+        """Return {name: (shape, type)} of all blocks' sums."""
         return {
             f"{index}.{kind}": (shape, np.dtype(np.float64))
             for index, block in enumerate(self.network.per_sample.blocks)
-            for kind, shape in self._shapes(block).items()
+            for kind, shape in self._list_shapes(block).items()
         }
 
-    def _shapes(self, block: Block) -> dict[str, tuple[int, ...]]:
-        """Return kind → shape of the sums that one block's curvature is fitted from."""
+    def _list_shapes(self, block: Block) -> dict[str, tuple[int, ...]]:
+        """Return {kind: shape} of the sums that a block's curvature is fitted from."""
         if self.bases is not None:
             if block.name not in self.bases:
                 return {}
@@ -100,8 +100,8 @@ class _SumWork:
         }
         return shapes | {SQUARES: block.shape}
 
-    def _sums(self, positions: np.ndarray, number: int) -> dict[str, Tensor]:
-        """Return the sums over one part, the `number`-th, by the names of `template`."""
+    def _compute_sums(self, positions: np.ndarray, number: int) -> dict[str, Tensor]:
+        """Return {name: sum} over the samples of part `number`."""
         assert self.network.train.subset is not None
         subset = replace(
             self.network, train=self.network.train.subset(positions.tolist()), progress=silent
@@ -116,7 +116,7 @@ class _SumWork:
         return {
             f"{index}.{kind}": sums.get((block.name, kind), zero.expand(shape))
             for index, block in enumerate(blocks)
-            for kind, shape in self._shapes(block).items()
+            for kind, shape in self._list_shapes(block).items()
         }
 
 
@@ -130,16 +130,16 @@ def load_bases(
     engine: Engine,
     progress: Progress,
 ) -> dict[str, BlockBasis]:
-    """Read the bases from the store; fit and store them first where they are missing."""
+    """Return the bases from the store, fitted and stored first where they are missing."""
     # exact_names: of exact blocks. penalty_of: by block's name, as of `penalties`.
     blocks = network.per_sample.blocks
     bases = stored_bases(location, network, run)
     if bases is None:
         try:
-            fitted, added = _fit(
+            fitted, added = _fit_bases(
                 location, run, network, exact_names, penalty_of, seed, engine, progress
             )
-            _store(location, run, blocks, fitted, added)
+            _store_bases(location, run, blocks, fitted, added)
         except (DatassayError, OSError):
             # Another process that fits them at the same time may have removed the sums of both.
             if stored_bases(location, network, run) is None:
@@ -152,10 +152,10 @@ def load_bases(
     return bases
 
 
-def _fit(
+def _fit_bases(
     location, run, network, exact_names, penalty_of, seed, engine, progress
 ) -> tuple[dict[str, BlockBasis], float]:
-    """Fit what `load_bases` loads; return it with the damping added for short training."""
+    """Return the fitted bases and the damping added for short training."""
     blocks = network.per_sample.blocks
     dtype = network.dtype
     n = min(network.n, MOST_FITTED)
@@ -196,8 +196,10 @@ def n_parts(n: int, part_bytes: float) -> int:
     return int(max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // part_bytes)))
 
 
-def _store(location, run, blocks: list[Block], bases: dict[str, BlockBasis], added: float) -> None:
-    """Write the bases; blocks without curvature have none, and no arrays."""
+def _store_bases(
+    location, run, blocks: list[Block], bases: dict[str, BlockBasis], added: float
+) -> None:
+    """Write the bases' arrays and damping; blocks without curvature have none."""
     arrays: dict[str, np.ndarray] = {}
     for index, block in enumerate(blocks):
         if block.name in bases:
@@ -220,7 +222,7 @@ def _open_store(location: str, run: Mapping[str, object], meta: Mapping[str, Any
 
 
 def short_damping(location: str) -> float:
-    """Return an index's damping added for short training; 0 if it does not say."""
+    """Return the damping that an index added for short training; 0 if not recorded."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return 0.0
@@ -230,7 +232,7 @@ def short_damping(location: str) -> float:
 def stored_bases(
     location: str, network: TrainedNetwork, run: Mapping[str, object] | None = None
 ) -> dict[str, BlockBasis] | None:
-    """Return an index's bases, on the network's device; None if they are unfinished."""
+    """Return an index's bases on the network's device; None if they are incomplete."""
     # run: what they must belong to; None: whatever they were made for.
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:

@@ -56,18 +56,18 @@ class GradientEncoding:
     def rows_of(
         self, network: TrainedNetwork
     ) -> Iterator[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]:
-        """Yield the rows of a network's training samples and their squared lengths by batch."""
-        for _, gradients, own_loss in network.both_gradients():
+        """Yield encoded gradients of training samples [b, width] and their squared norms."""
+        for _, gradients, self_gradients in network.both_gradients():
             rows, lengths = self.rows(gradients)
-            yield rows, lengths if own_loss is None else self.lengths(own_loss)
+            yield (rows, lengths if self_gradients is None else self.lengths(self_gradients))
 
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
-        """Return the rows of a batch's gradients, not rounded, and the squared lengths ‖c‖²."""
+        """Return a batch's encoded gradients, unquantised, and their squared norms ‖c‖²."""
         by_block: dict[str, Tensor] = {}
         squared_lengths = []
         for basis, coords, used_rows in gradient_coordinates(dict(self.bases), gradients):
             name = basis.block.name
-            squared_lengths.append(self._length(name, coords, used_rows))
+            squared_lengths.append(self._squared_norm(name, coords, used_rows))
             picked = _pick(coords, used_rows, self.coordinates[name], basis.block.shape[1])
             by_block[name] = picked * self.factors[name]
         assert squared_lengths, "a batch reaches at least one block"
@@ -83,14 +83,15 @@ class GradientEncoding:
         return self.rows(gradients)[0]
 
     def lengths(self, gradients: Gradients) -> Float[Tensor, " b"]:
-        """Return the squared lengths ‖c‖² of a batch's gradients."""
+        """Return the squared norms ‖c‖² of a batch's gradients in the inverse Hessian."""
         parts = gradient_coordinates(dict(self.bases), gradients)
         squared_lengths = [
-            self._length(basis.block.name, coords, used_rows) for basis, coords, used_rows in parts
+            self._squared_norm(basis.block.name, coords, used_rows)
+            for basis, coords, used_rows in parts
         ]
         return torch.stack(squared_lengths).sum(0)
 
-    def _length(
+    def _squared_norm(
         self, name: str, coords: Float[Tensor, "b p"], used_rows: Tensor | None
     ) -> Float[Tensor, " b"]:
         """Return one block's part of ‖c‖²; `coords` are Uᵀ g, of the rows of weights in use."""
@@ -103,7 +104,7 @@ class GradientEncoding:
 def _pick(
     coords: Float[Tensor, "b p"], used_rows: Tensor | None, idx: Int[Tensor, " r"], n_columns: int
 ) -> Float[Tensor, "b r"]:
-    """Return the coordinates at `idx`, flat positions in a block of `n_columns` columns."""
+    """Return the coordinates at flat positions `idx` of a block; 0 in rows not in use."""
     # `coords` are those of the block's `used_rows`, rising (None: all). Other rows have 0.
     if used_rows is None:
         return coords[:, idx]
@@ -117,7 +118,7 @@ def _pick(
 
 
 def check_gradients(bases: Mapping[str, BlockBasis]) -> None:
-    """Raise ModelError where no sample has a gradient."""
+    """Raise ModelError if every sample's gradient is 0."""
     if not any(basis.eigenvalues.any() for basis in bases.values()):
         raise ModelError(
             "an index needs gradients; every training sample's is 0, so that none changes any "
@@ -126,16 +127,16 @@ def check_gradients(bases: Mapping[str, BlockBasis]) -> None:
 
 
 def choose_sketch(bases: Mapping[str, BlockBasis], n_bytes: int, seed: int) -> Sketch:
-    """Return the sketch of at most `n_bytes` whose effects should follow exact ones best."""
+    """Return the sketch of at most n_bytes whose effects should correlate best with exact."""
     # Of effects Σ c c′ with mean squares s², weighted by a and disturbed by ν (Σ a s)², the
     # correlation with exact ones is that of weights, r, times that of noise. What weights leave out
     # costs more of the linear datamodelling score than r says, about r² on two GPTs.
-    mean_square = _mean_square(bases, _inverse(bases)).sort(descending=True).values  # s
+    mean_square = _mean_squares(bases, _join_inverses(bases)).sort(descending=True).values  # s
     total_squares = float(mean_square.square().sum())
 
     def expected_score(sketch: Sketch) -> float:
         picked = mean_square[: sketch.n_coordinates]
-        weighted = _weights(picked, sketch.noise) * picked
+        weighted = _weigh_coordinates(picked, sketch.noise) * picked
         squares = float(weighted.square().sum())
         noise = sketch.noise * float(weighted.sum()) ** 2
         product = float(weighted @ picked)
@@ -144,12 +145,12 @@ def choose_sketch(bases: Mapping[str, BlockBasis], n_bytes: int, seed: int) -> S
     return max(sketches(len(mean_square), n_bytes, seed), key=expected_score)
 
 
-def _inverse(bases: Mapping[str, BlockBasis]) -> Float[Tensor, " p"]:
+def _join_inverses(bases: Mapping[str, BlockBasis]) -> Float[Tensor, " p"]:
     """Return 1 / (λ + damping) of all blocks' coordinates."""
     return torch.cat([basis.inverse().cpu() for basis in bases.values()])
 
 
-def _mean_square(
+def _mean_squares(
     bases: Mapping[str, BlockBasis], inverse: Float[Tensor, " p"]
 ) -> Float[Tensor, " p"]:
     """Return s = λ / (λ + damping) of all blocks' coordinates."""
@@ -159,13 +160,13 @@ def _mean_square(
 def encode_by(
     bases: Mapping[str, BlockBasis], sketch: Sketch, dtype: torch.dtype
 ) -> GradientEncoding:
-    """Return the encoding by the coordinates with the largest s, as many as the sketch takes."""
-    inverse = _inverse(bases)
-    mean_square = _mean_square(bases, inverse)  # s
+    """Return the encoding by the sketch's coordinates of largest mean square."""
+    inverse = _join_inverses(bases)
+    mean_square = _mean_squares(bases, inverse)  # s
     by_size = mean_square.argsort(descending=True, stable=True)
     picked = by_size[: sketch.n_coordinates].sort().values
     squares = mean_square.square()
-    weights = _weights(mean_square[picked], sketch.noise)  # a
+    weights = _weigh_coordinates(mean_square[picked], sketch.noise)  # a
     kept_share = (weights @ squares[picked]) / squares.sum()
     signed_factors = (weights / kept_share * inverse[picked]).sqrt() * sketch.signs()
     inverses = {}
@@ -182,8 +183,8 @@ def encode_by(
     return GradientEncoding(bases, inverses, coordinates, factors, sketch)
 
 
-def _weights(mean_square: Float[Tensor, " N"], noise: float) -> Float[Tensor, " N"]:
-    """Return the weights a of coordinates with the mean squares s: 1 where `noise`, ν, is 0."""
+def _weigh_coordinates(mean_square: Float[Tensor, " N"], noise: float) -> Float[Tensor, " N"]:
+    """Return weights of coordinates by their mean square: 1 if `noise` is 0, else shrunk."""
     falling = mean_square.sort(descending=True).values
     # thresholds[j]: τ if the j + 1 largest had all the weight. The last s above its own gives τ.
     thresholds = noise * falling.cumsum(0) / (1 + noise * torch.arange(1, len(falling) + 1))
@@ -200,7 +201,7 @@ def query_rows(
     queries: Batches,
     progress: Progress = silent,
 ) -> Iterator[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]:
-    """Yield batches of the queries' rows in float32, and the measure of each row."""
+    """Yield batches of the queries' encoded gradients, float32, and their measured values."""
     # Where a query has a value per token, each token is a row, those of a query together.
     n_done = 0
     for ids, batch in queries:

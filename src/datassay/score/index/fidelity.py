@@ -26,7 +26,7 @@ MOST_VALUES = 2**27  # that the queries' gradients may take
 def fidelity(
     network: TrainedNetwork, encodings: Sequence[GradientEncoding], measure: Measure, seed: int
 ) -> list[dict[str, float]] | None:
-    """Compute Pearson's correlation over samples of effects from rows with exact ones.
+    """Compute the correlation of encoded with exact effects, for each encoding.
 
     Random errors of effects divide their covariance with outcomes of retraining as they divide
     this: about the same share of the linear datamodelling score is kept.
@@ -52,8 +52,9 @@ def fidelity(
     queries = network.train.subset(np.sort(drawn[:m]).tolist())
     samples = network.train.subset(np.sort(drawn[m:]).tolist())
     sampled = replace(
-        network, train=samples, removed=None, n=len(drawn) - m, progress=silent, own_loss=None
-    )
+        network, train=samples, removed=None, n=len(drawn) - m, progress=silent,
+        self_influence_loss=None,
+    )  # fmt: skip
     bases = dict(encodings[0].bases)
     target = directions(network, bases, [batch for _, batch in queries], measure)
     exact = torch.cat([p.effect for p in removal_effects(sampled, bases, target, 1.0)]).numpy()
@@ -66,13 +67,13 @@ def fidelity(
     q_rows = torch.cat([rows for rows, _ in query_rows(network, encode, measure, queries)])
     rows = torch.cat([encode(gradients) for _, gradients in sampled.loss_gradients()])
     pairs = zip(sketches, q_rows.split(widths, 1), rows.split(widths, 1), strict=True)
-    return [_summary(exact, _effects(*pair)) for pair in pairs]
+    return [_summarise_correlation(exact, _encoded_effects(*pair)) for pair in pairs]
 
 
-def _effects(
+def _encoded_effects(
     sketch: Sketch, q_rows: Float[Tensor, "m width"], rows: Float[Tensor, "n width"]
 ) -> Float[np.ndarray, "n m"]:
-    """Return effects by rows that are packed and read back, as an index's are."""
+    """Return effects [n, m] by rows packed and read back, as an index does."""
     queries, _ = prepare_rows(sketch, [(q_rows, torch.zeros(len(q_rows)))])
     packed, scale = sketch.pack(rows)
     all_queries = slice(0, len(queries))
@@ -81,10 +82,10 @@ def _effects(
     return -products.T.double().numpy()
 
 
-def _summary(
+def _summarise_correlation(
     exact: Float[np.ndarray, "n m"], by_rows: Float[np.ndarray, "n m"]
 ) -> dict[str, float]:
-    """Return the mean over queries of the correlation over samples, and its 95 % interval."""
+    """Return the mean correlation over samples, by query, and its 95 % interval."""
     correlations = correlation(exact.T, by_rows.T)
     # Undefined for constants: 1 where both are constant, 0 where one is.
     are_constant = (np.ptp(exact, 0) == 0) & (np.ptp(by_rows, 0) == 0)

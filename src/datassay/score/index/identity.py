@@ -36,27 +36,27 @@ DEFAULT_LOSS = Objective("custom")
 
 
 def identity(
-    model: nn.Module, loss: Objective, own_loss: Objective | None = None
+    model: nn.Module, loss: Objective, self_influence_loss: Objective | None = None
 ) -> dict[str, object]:
-    """Describe a network and its losses by plain JSON values, one entry per cause of difference."""
-    # own_loss: that of self-influence; None: the same.
+    """Return JSON values that identify a network and its losses, an entry per cause."""
+    # self_influence_loss: that of self-influence; None: the same.
     return {
         **model_fingerprint(model),
         **frozen_fingerprint(model),
         LOSS: describe_loss(loss),
-        OWN_TEMPERATURE: (own_loss or loss).temperature,
+        OWN_TEMPERATURE: (self_influence_loss or loss).temperature,
     }
 
 
 def describe_loss(loss: Objective) -> dict[str, Any]:
-    """Describe a loss by plain JSON values; a function of the user's by its code."""
+    """Return JSON values that identify a loss; a user's function by its code's digest."""
     return {
         "name": loss.name,
         "smoothing": loss.smoothing,
         "class weight": map_optional(_to_list, loss.class_weight),
         "scale": loss.scale,
         "temperature": loss.temperature,
-        **_non_default_settings(loss),
+        **_list_changed_settings(loss),
         "function": map_optional(lambda f: code_fingerprint(_Called(f)), loss.function),
     }
 
@@ -65,8 +65,8 @@ def _to_list(tensor: Tensor) -> list:
     return tensor.double().tolist()
 
 
-def _non_default_settings(loss: Objective) -> dict[str, Any]:
-    """Return the loss's later settings that are not at their default, as JSON values."""
+def _list_changed_settings(loss: Objective) -> dict[str, Any]:
+    """Return a loss's newer settings that differ from their default, as JSON values."""
     # Defaults are left out, so that an index from before these settings existed still matches.
     settings = {name: getattr(loss, name) for name in LATER_SETTINGS}
     settings["output_weight"] = map_optional(_to_list, loss.output_weight)
@@ -81,7 +81,7 @@ class _Called:
 
 
 def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objective:
-    """Rebuild the loss that an index was made with; raise if the user's function is missing."""
+    """Return the loss that an index was made with; raise if the user's function is missing."""
     if manifest["function"] and not callable(loss):
         raise SettingError(
             f"loss must be given to ask {redact(location)}: it was made with a function of the "
@@ -115,7 +115,7 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
 
 
 def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) -> None:
-    """Raise if the network is not the index's, naming each difference; log other versions."""
+    """Raise if the network is not the one that the index was made with."""
     current: dict[str, Any] = {**model_fingerprint(model), **frozen_fingerprint(model)}
     stored = {name: manifest[name] for name in {*current, "frozen tensors"} if name in manifest}
     versions: list[str] = []
@@ -146,7 +146,7 @@ def _changed_entry(change: str) -> str:
 
 
 def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
-    """Return the SHA-256 of every tensor of every batch and of the ids, and the ids."""
+    """Return the SHA-256 of all batches and ids, and the ids."""
     sha = hashlib.sha256()
     ids = []
 
@@ -164,7 +164,7 @@ def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
 def positions_of(
     groups: Mapping[str, Collection[object]], ids: np.ndarray
 ) -> list[Int[np.ndarray, " s"]]:
-    """Return the positions of each group's samples; raise for unknown ids and empty groups."""
+    """Return the positions of each group's samples; raise for unknown ids or empty groups."""
     position_of = {str(sample_id): position for position, sample_id in enumerate(ids.tolist())}
     results = []
     for name, group_ids in groups.items():
@@ -180,7 +180,7 @@ def positions_of(
 
 
 def new_ids(ids: np.ndarray, index_ids: np.ndarray) -> np.ndarray:
-    """Return the ids of appended samples; raise if the index has one of them already."""
+    """Return ids for appended samples; raise if the index has one of them already."""
     # Where old and new ids both count from 0, the new ones go on where the old ones end.
     if all(a.dtype.kind in "iu" and (a == np.arange(len(a))).all() for a in (ids, index_ids)):
         return ids + len(index_ids)

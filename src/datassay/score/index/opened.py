@@ -40,7 +40,7 @@ from datassay.score.influence.gradient_methods import Prepared, queries_of
 from datassay.score.influence.short_training import added_damping
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
-    temperatures,
+    describe_temperature,
     trained_network,
 )
 from datassay.score.settings import Indexing, Queries, check_top
@@ -114,7 +114,7 @@ class Index(Tabular):
         measure: Any = Queries.measure,
         progress: Progress = silent,
     ) -> Attribution:
-        """Measure each training sample's effect on new inputs: the measure with it minus without.
+        """Return each training sample's effect on new inputs: the measure with it minus without.
 
         Args:
             new: m samples, as `influence` takes them; a loader's batches are taken as they come.
@@ -137,13 +137,13 @@ class Index(Tabular):
             matrix does not stand, queries are rounded to 8 bits: by 1 % of the rows' own error.
         """
         check_top(top)
-        network, queries, query_measure = self._measured_queries(new, measure)
+        network, queries, query_measure = self._prepare_queries(new, measure)
         q_rows, values = self._rows(network, query_measure, queries, progress)
         n, m = len(self), len(q_rows)
         warnings = tuple(dict.fromkeys((*network.warnings, *queries.warnings, *self.warnings)))
         method = (
             f"index, {self.manifest['curvature']} curvature, {self.bytes_per_sample:,} bytes a "
-            f"sample{added_damping([short_damping(self.location)])}{temperatures(network)}"
+            f"sample{added_damping([short_damping(self.location)])}{describe_temperature(network)}"
         )
         self_effect = self.self_influence()
         if n * m <= LARGEST_MATRIX:
@@ -164,7 +164,7 @@ class Index(Tabular):
         )  # fmt: skip
 
     def prepare_queries(self, queries: Any, *, measure: Any = Queries.measure) -> Prepared:
-        """Return the network with what `query` computes with, to differentiate further samples.
+        """Return the network and curvature that `query` uses, for exact effects of samples.
 
         Args:
             queries: samples of the kind of the queries.
@@ -178,8 +178,8 @@ class Index(Tabular):
             ModelError: as in `query`.
             DataError: as in `query`.
         """
-        network, _, query_measure = self._measured_queries(queries, measure)
-        bases = dict(self._encoding_of(network).bases)
+        network, _, query_measure = self._prepare_queries(queries, measure)
+        bases = dict(self._load_encoding(network).bases)
         return Prepared(network, bases, query_measure, 1 / len(self))
 
     def groups(
@@ -190,7 +190,7 @@ class Index(Tabular):
         measure: Any = Queries.measure,
         progress: Progress = silent,
     ) -> Attribution:
-        """Measure the effect of removing whole groups of samples on new inputs: their effects' sum.
+        """Return the summed effect on new inputs of removing whole groups of samples.
 
         Args:
             groups: name → ids of its samples; a sample may be in several.
@@ -210,7 +210,7 @@ class Index(Tabular):
         Cost: as of `query`.
         """
         positions_by_group = positions_of(groups, self.ids)
-        network, queries, query_measure = self._measured_queries(new, measure)
+        network, queries, query_measure = self._prepare_queries(new, measure)
         q_rows, values = self._rows(network, query_measure, queries, progress)
         effect = torch.zeros(len(groups), len(q_rows), dtype=torch.float64)
         for start, products in all_products(self.segments, q_rows, progress):
@@ -241,8 +241,8 @@ class Index(Tabular):
         """
         if samples is None:
             return np.concatenate([segment.lengths for segment in self.segments]) / len(self)
-        network, batches = self._network_and_batches(samples, "samples")
-        encoding = self._encoding_of(network)
+        network, batches = self._prepare_batches(samples, "samples")
+        encoding = self._load_encoding(network)
         copy = replace(network, train=batches, removed=None, progress=silent)
         squared_lengths = []
         for _, gradients, own_gradients in copy.both_gradients():
@@ -257,7 +257,7 @@ class Index(Tabular):
         retrain: Retrain | None = None,
         progress: Progress = silent,
     ) -> Brittleness:
-        """Find the fewest training samples whose removal turns each prediction.
+        """Find the fewest training samples whose removal flips each prediction.
 
         Args:
             new: m samples with classes, as in `query`.
@@ -275,7 +275,7 @@ class Index(Tabular):
 
         Cost: that of `query` for k outputs, and the trainings. Source: Ilyas et al. (2022, §4.2).
         """
-        network, queries = self._network_and_batches(new, "new", are_queries=True)
+        network, queries = self._prepare_batches(new, "new", are_queries=True)
         outputs = all_outputs(network.model, queries)
         check(len(self), outputs, self.loss.name, most)
         effect = self.query(new, top=None, measure=outputs_of, progress=progress).effect
@@ -294,7 +294,7 @@ class Index(Tabular):
     def append(
         self, more: Any, *, engine: str | Engine = "in_process", progress: Progress = silent
     ) -> "Index":
-        """Add training samples without computing the old ones anew; the curvature stays as it is.
+        """Add training samples to the index; old rows and the curvature stay as they are.
 
         Args:
             more: as `index` takes them. Samples numbered from 0 are numbered on.
@@ -311,10 +311,10 @@ class Index(Tabular):
 
         Cost: a gradient per sample.
         """
-        network, batches = self._network_and_batches(more, "more")
+        network, batches = self._prepare_batches(more, "more")
         digest, ids = samples_digest(batches)
         stored_ids = encode_sample_ids(new_ids(ids, self.ids))
-        encoding = self._encoding_of(network)
+        encoding = self._load_encoding(network)
         number = len(self.segments)
         run = {"of": self.manifest["of"], "number": number, "training samples": digest}
         n_bytes = self.sketch.n_bytes
@@ -329,7 +329,7 @@ class Index(Tabular):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know about its answers: narrow rows, an old curvature."""
+        """Warnings about the index's answers: rows too narrow, or an outdated curvature."""
         messages = []
         if self.fidelity is not None and self.fidelity["high"] < NARROW:
             messages.append(
@@ -346,15 +346,15 @@ class Index(Tabular):
             )
         return tuple(messages)
 
-    def _measured_queries(self, data: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
+    def _prepare_queries(self, data: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
         """Return the network, the queries in batches, and what is measured of them."""
-        network, batches = self._network_and_batches(data, "new", are_queries=True)
+        network, batches = self._prepare_batches(data, "new", are_queries=True)
         return network, batches, measure_of(measure, self.loss, has_several=network.has_several)
 
-    def _network_and_batches(
+    def _prepare_batches(
         self, samples: Any, name: str, *, are_queries: bool = False
     ) -> tuple[TrainedNetwork, Batches]:
-        """Return the network, made at the first call, and samples in batches, with its classes."""
+        """Return the network (made at the first call) and samples in batches, labels coded."""
         if self.model is None:
             raise SettingError(
                 f"model must be given to compute gradients with {redact(self.location)}: "
@@ -375,18 +375,18 @@ class Index(Tabular):
             )
             temperature = self.manifest[OWN_TEMPERATURE]
             if temperature != self.loss.temperature:
-                self._network.own_loss = replace(self.loss, temperature=temperature)
+                self._network.self_influence_loss = replace(self.loss, temperature=temperature)
         return self._network, queries_of(self._network, samples, name)
 
     def _rows(
         self, network: TrainedNetwork, measure: Measure, queries: Batches, progress: Progress
     ) -> tuple[QueryRows, Float[torch.Tensor, " m"]]:
         """Return the queries' rows, ready to be compared, and the measure of each, [m]."""
-        encode = self._encoding_of(network).query_rows
+        encode = self._load_encoding(network).query_rows
         return prepare_rows(self.sketch, query_rows(network, encode, measure, queries, progress))
 
-    def _encoding_of(self, network: TrainedNetwork) -> GradientEncoding:
-        """Return what turns gradients into rows; read the stored curvature at the first call."""
+    def _load_encoding(self, network: TrainedNetwork) -> GradientEncoding:
+        """Return the encoding of gradients, its curvature read at the first call."""
         if self._encoding is None:
             bases = stored_bases(self.location, network)
             if bases is None or self.manifest["blocks"] != list(bases):

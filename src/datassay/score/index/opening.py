@@ -37,9 +37,9 @@ OF_TORCH = ("eager", "sdpa", "grouped_mm", "batched_mm")
 
 
 def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> None:
-    """Store configuration and weights of a network whose class transformers has; skip others."""
+    """Store a transformers network's configuration and weights; do nothing for others."""
     model = unwrap(model)
-    if type(model) is not _transformers_class(type(model).__name__):
+    if type(model) is not _find_transformers_class(type(model).__name__):
         return
     state = {name: t.detach().cpu() for name, t in model.state_dict().items()}
     half_types = {torch.bfloat16, torch.float16}  # stored as float32: NumPy has no bfloat16
@@ -60,12 +60,12 @@ def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> 
 
 
 def stored_network(location: str) -> nn.Module | None:
-    """Rebuild an index's network in evaluation mode; None: not stored, or its class is unknown."""
+    """Return the network stored in an index; None if there is none, or an unknown class."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return None
     meta = manifest["free"]
-    network_class = _transformers_class(meta["class"])
+    network_class = _find_transformers_class(meta["class"])
     if network_class is None:
         return None
     arrays = {n: (tuple(shape), np.dtype(d)) for n, (shape, d) in meta["arrays"].items()}
@@ -78,7 +78,7 @@ def stored_network(location: str) -> nn.Module | None:
         for name, dtype in meta["types"].items()
     }
     try:
-        config = network_class.config_class.from_dict(without_fetched(meta["config"]))
+        config = network_class.config_class.from_dict(remove_remote_code(meta["config"]))
         for name, value in meta.get("implementations", {}).items():
             if name in IMPLEMENTATIONS and value in OF_TORCH:
                 setattr(config, name, value)
@@ -93,21 +93,21 @@ def stored_network(location: str) -> nn.Module | None:
     return model.eval()
 
 
-def without_fetched(config: Any) -> Any:
-    """Return a configuration without entries that fetch code: an index may come from anyone."""
+def remove_remote_code(config: Any) -> Any:
+    """Return a configuration without entries that would download code."""
     if isinstance(config, list):
-        return [without_fetched(value) for value in config]
+        return [remove_remote_code(value) for value in config]
     if not isinstance(config, dict):
         return config
     return {
-        name: without_fetched(value)
+        name: remove_remote_code(value)
         for name, value in config.items()
         if name not in FETCHED and "implementation" not in name
     }
 
 
-def _transformers_class(name: str) -> Any:
-    """Return transformers' class of this name; None if it has none or it is no network."""
+def _find_transformers_class(name: str) -> Any:
+    """Return the transformers model class of this name; None without one."""
     try:
         import transformers
     except ImportError:
@@ -125,7 +125,7 @@ def open_index(
     loss: Any = Influence.loss,
     device: str | None = None,
 ) -> Index:
-    """Open an index that `index` made.
+    """Return the index stored at a location.
 
     Args:
         location: path or fsspec URL.
@@ -145,7 +145,7 @@ def open_index(
         SettingError: another loss.
     """
     folder = normal(location)
-    manifest = _manifest_of(folder)["free"]["index"]
+    manifest = _read_index_manifest(folder)["free"]["index"]
     if model is None:
         model = stored_network(folder)
     if model is not None:
@@ -153,8 +153,8 @@ def open_index(
     return read_index(folder, model, objective_of(manifest["loss"], loss, folder), device)
 
 
-def _manifest_of(folder: str) -> dict[str, Any]:
-    """Return the manifest of an index's first rows; raise if there is none, or of another form."""
+def _read_index_manifest(folder: str) -> dict[str, Any]:
+    """Return an index's manifest; raise if there is none, or of another version."""
     rows_manifest = segment_manifest(folder, 0)
     manifest = rows_manifest["free"].get("index") if rows_manifest is not None else None
     if rows_manifest is None or manifest is None:
@@ -172,9 +172,9 @@ def _manifest_of(folder: str) -> dict[str, Any]:
 
 def read_index(folder: str, model: nn.Module | None, loss: Objective, device: str | None) -> Index:
     """Return the index in a folder, with the network and loss that it was made with."""
-    rows_manifest = _manifest_of(folder)
+    rows_manifest = _read_index_manifest(folder)
     manifest = rows_manifest["free"]["index"]
-    segments = list(_segments(folder, manifest))
+    segments = list(_open_segments(folder, manifest))
     sizes = rows_manifest["free"]["sketch"]
     seed = int(manifest["seed"])
     class_names = tuple(rows_manifest["free"].get("class names") or ())
@@ -193,8 +193,8 @@ def read_index(folder: str, model: nn.Module | None, loss: Objective, device: st
     )
 
 
-def _segments(folder: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment]:
-    """Yield the parts of an index in their order; raise if one is foreign or unfinished."""
+def _open_segments(folder: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment]:
+    """Yield an index's segments in order; raise if one is foreign or unfinished."""
     noted = noted_parts(folder) or []
     number = 0
     while (manifest := segment_manifest(folder, number)) is not None:

@@ -20,11 +20,7 @@ from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import check_gradients, choose_sketch, encode_by
 from datassay.score.index.fidelity import N_QUERIES, N_SAMPLES, fidelity
 from datassay.score.index.search import prepare_rows
-from datassay.score.index.segment import (
-    SCALE_BYTES,
-    encode_sample_ids,
-    samples_of_chunk,
-)
+from datassay.score.index.segment import SCALE_BYTES, encode_sample_ids, samples_of_chunk
 from datassay.score.influence.block_basis import (
     BlockBasis,
     first_sums,
@@ -38,11 +34,7 @@ from datassay.score.influence.given import given_sets
 from datassay.score.influence.plan import blocks_of, held_bytes, kept_bytes, network_bytes
 from datassay.score.influence.request import check_numbers
 from datassay.score.influence.short_training import left_to_learn
-from datassay.score.influence.trained_network import (
-    TrainedNetwork,
-    trained_network,
-    with_temperature,
-)
+from datassay.score.influence.trained_network import TrainedNetwork, soften_loss, trained_network
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
 # Samples that are timed, and the fewest where a pass would take longer than so many seconds.
@@ -114,7 +106,7 @@ def index_plan(
     device: str | None = None,
     seed: int = 0,
 ) -> IndexPlan:
-    """Count what `index` would take for all samples, by going through a few.
+    """Return the seconds, memory and disk that `index` would take, timed on a few samples.
 
     Args:
         model: as in `index`, like all that follows.
@@ -150,12 +142,12 @@ def index_plan(
         model, samples, loss=loss, parameters=parameters, precision=precision, device=device,
         progress=silent,
     )  # fmt: skip
-    with_temperature(network, temperature)
+    soften_loss(network, temperature)
     n_fitted = min(network.n, MOST_FITTED)
     blocks = network.per_sample.blocks
     is_exact = index_exact_rule(curvature, n_fitted, blocks)
     penalty_of = penalties(blocks, network.n, is_exact, damping, weight_decay)
-    cubes = sum(side**3.0 for block in blocks for side in _eigen_sides(block, is_exact))
+    cubes = sum(side**3.0 for block in blocks for side in _list_eigen_sizes(block, is_exact))
     eigen_seconds = seconds_of({"eigen": EIGEN_WORK * cubes})
     fits_bases = eigen_seconds < LONGEST_BASES
     pilot = _Pilot(
@@ -164,8 +156,8 @@ def index_plan(
     return _assemble(network, is_exact, pilot, eigen_seconds)
 
 
-def _eigen_sides(block: Block, is_exact: Callable[[Block], bool]) -> list[int]:
-    """Return the sizes of the matrices whose eigenbases a block needs."""
+def _list_eigen_sizes(block: Block, is_exact: Callable[[Block], bool]) -> list[int]:
+    """Return the sizes of the matrices that a block's eigenbases decompose."""
     if is_exact(block):
         return [block.size]
     return [side for side in block.shape if 1 < side <= LARGEST_SIDE]
@@ -226,7 +218,9 @@ class _Pilot:
             )
             check_gradients(self.bases)
         else:
-            self.bases = {b.name: _stand_in(b, is_exact(b), dtype, network.device) for b in blocks}
+            self.bases = {
+                b.name: _identity_basis(b, is_exact(b), dtype, network.device) for b in blocks
+            }
             factored = {name: b for name, b in self.bases.items() if name not in exact_names}
             self.squares, _ = time_pass(lambda: square_sums(factored, drawn.roots(seed, "")))
         if len(exact_names) == len(blocks):
@@ -240,7 +234,7 @@ class _Pilot:
             self._estimate_fidelity(drawn, {n_bytes, *LADDER}, seed)
 
     def _time_products(self, rows: Tensor) -> float:
-        """Return the seconds of comparing a row with one of many queries."""
+        """Return the seconds of comparing one stored row with one query."""
         rows = rows[torch.arange(N_COMPARED) % len(rows)]
         packed, scale = self.sketch.pack(rows)
         levels = self.sketch.levels(packed)
@@ -256,7 +250,7 @@ class _Pilot:
     def _estimate_fidelity(
         self, network: TrainedNetwork, sizes: Collection[int], seed: int
     ) -> None:
-        """Set the fidelity of rows of several sizes, as bytes_per_sample."""
+        """Set `fidelity` to {bytes per sample: correlation with exact effects}."""
         sketches = [choose_sketch(self.bases, n_bytes, seed) for n_bytes in sorted(sizes)]
         by_bytes = {sketch.n_bytes: sketch for sketch in sketches}
         encoders = [encode_by(self.bases, s, network.dtype) for s in by_bytes.values()]
@@ -270,7 +264,7 @@ class _Pilot:
     def _draw_samples(
         self, network: TrainedNetwork, exact_names: set[str], seed: int
     ) -> tuple[TrainedNetwork, int]:
-        """Return the network with samples drawn, and their number: what LONGEST_TIMED allows."""
+        """Return the network on a few samples, and how many: as LONGEST_TIMED allows."""
         assert network.train.subset is not None
         order = np.random.default_rng(seed).permutation(network.n)
 
@@ -292,8 +286,10 @@ class _Pilot:
         return draw(size), size
 
 
-def _stand_in(block: Block, is_exact: bool, dtype: torch.dtype, device: torch.device) -> BlockBasis:
-    """Return a basis that costs what the block's own will: identities, that rotate nothing."""
+def _identity_basis(
+    block: Block, is_exact: bool, dtype: torch.dtype, device: torch.device
+) -> BlockBasis:
+    """Return an identity basis that costs as much to apply as the block's own would."""
     values = torch.ones(block.shape, dtype=torch.float64, device=device)
     eye = partial(torch.eye, dtype=dtype, device=device)
     if is_exact:
@@ -305,12 +301,9 @@ def _stand_in(block: Block, is_exact: bool, dtype: torch.dtype, device: torch.de
 
 
 def _assemble(
-    network: TrainedNetwork,
-    is_exact: Callable[[Block], bool],
-    pilot: _Pilot,
-    eigen_seconds: float,
+    network: TrainedNetwork, is_exact: Callable[[Block], bool], pilot: _Pilot, eigen_seconds: float
 ) -> IndexPlan:
-    """Return the plan of an index: seconds, memory and disk, from the pilot's measurements."""
+    """Return the plan: seconds, memory and disk, scaled up from the pilot."""
     n = network.n
     blocks = network.per_sample.blocks
     weight_bytes, itemsize, formed_bytes = network_bytes(network)
@@ -320,9 +313,9 @@ def _assemble(
     sizes = [kept_bytes(b, is_exact(b), itemsize) + 8.0 * b.size * is_exact(b) for b in blocks]
     block_bytes = np.array(sizes)
     all_block_bytes = float(block_bytes.sum())
-    row_bytes = _row_bytes(network, pilot.sketch.n_bytes)
+    row_bytes = _count_row_bytes(network, pilot.sketch.n_bytes)
     # Further passes: for self-influence, and for what training left to learn.
-    extra = int(network.own_loss is not None) + int(pilot.follows)
+    extra = int(network.self_influence_loss is not None) + int(pilot.follows)
     n_compared = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # for the fidelity, in both ways
     fit_seconds = n_fitted * (pilot.sums + pilot.squares)
     pass_seconds = fit_seconds + (n + n_compared) * pilot.rows + eigen_seconds
@@ -347,8 +340,8 @@ def _assemble(
     )
 
 
-def _row_bytes(network: TrainedNetwork, n_bytes: int) -> float:
-    """Return the bytes of all rows, in whole chunks: numbers, scale, length and id."""
+def _count_row_bytes(network: TrainedNetwork, n_bytes: int) -> float:
+    """Return the bytes of all stored rows in whole chunks, with scale, norm and id."""
     n = network.n
     ids = network.train.ids
     id_bytes = 8

@@ -17,7 +17,7 @@ from datassay.score.index.sketch import FLOAT, Sketch
 HELD_SHARE = 0.25  # of the free memory, which held rows may take
 QUERY_GROUP = 1024  # queries that are compared at once
 ROWS_AT_ONCE = 4096  # samples that they are compared with at once
-GROUPED = 16  # samples of a group, of which `_topk` looks at the best first
+GROUPED = 16  # samples of a group, of which `_select_extremes` looks at the best first
 FLOATS_AT_ONCE = 512  # samples whose rows are made floats at once
 # A query's number is STEP · upper + lower, 8 bits each; LARGEST: of the upper ones.
 LARGEST = 127
@@ -46,8 +46,9 @@ class QueryRows:
     def products(
         self, levels: Tensor, scale: Float[Tensor, " b"], queries: slice, *, is_coarse: bool
     ) -> Float[Tensor, "q b"]:
-        """Return cᵢᵀcⱼ of some queries and of rows; `is_coarse`: by the upper 8 bits of queries."""
-        # levels, scale: of the rows, as `Sketch.levels` and `Sketch.pack` return them.
+        """Return products cᵢᵀcⱼ of some queries with stored rows, [q, b]."""
+        # is_coarse: by the upper 8 bits of queries alone. levels, scale: of the rows, as
+        # `Sketch.levels` and `Sketch.pack` return them.
         total = self._plane_products(0, levels, queries)
         n_planes = 1 if is_coarse else len(self.planes)
         for plane in range(1, n_planes):
@@ -59,12 +60,12 @@ class QueryRows:
 
     def _plane_products(self, plane: int, levels: Tensor, queries: slice) -> Float[Tensor, "q b"]:
         """Return the products of one plane with v, from the rows' levels."""
-        products = _multiply(self.planes[plane][queries], levels)
+        products = _multiply_plane(self.planes[plane][queries], levels)
         return torch.add(products, self.corrections[plane][queries, None])
 
 
-def _multiply(plane: Tensor, levels: Tensor) -> Tensor:
-    """Return plane @ levelsᵀ, [q, b], int32 where both are integers."""
+def _multiply_plane(plane: Tensor, levels: Tensor) -> Tensor:
+    """Return plane @ levelsᵀ, [q, b]; int32 where both are integers."""
     if plane.dtype == torch.int8:
         return torch._int_mm(plane, levels.T)
     chunks = levels.split(FLOATS_AT_ONCE)
@@ -74,7 +75,7 @@ def _multiply(plane: Tensor, levels: Tensor) -> Tensor:
 def prepare_rows(
     sketch: Sketch, parts: Iterable[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]
 ) -> tuple[QueryRows, Float[Tensor, " m"]]:
-    """Return the queries' rows, ready to be compared, and the measure of each."""
+    """Return the queries' rows, quantised for fast products, and their measured values."""
     # `parts` are batches of rows and of their measures. Where the processor multiplies 8-bit
     # numbers, rows are rounded to 16 bits, each by its own unit: an error of 1e-4 of that which
     # rounding the stored rows to one bit makes.
@@ -109,7 +110,7 @@ def has_int8() -> bool:
 def read_chunks(
     segments: Sequence[Segment], progress: Progress
 ) -> Iterator[tuple[int, np.ndarray, Float[np.ndarray, " b"]]]:
-    """Yield rows, chunk by chunk: the position of the first, the rows packed, and their scales."""
+    """Yield (position of the first row, packed rows, scales), chunk by chunk."""
     n = sum(s.n for s in segments)
     start = 0
     holds = n * segments[0].row_bytes < HELD_SHARE * available_memory()
@@ -123,7 +124,7 @@ def read_chunks(
 def all_products(
     segments: Sequence[Segment], queries: QueryRows, progress: Progress
 ) -> Iterator[tuple[int, Float[Tensor, "b m"]]]:
-    """Yield, chunk by chunk, the position of the first row and cᵢᵀcⱼ with all queries."""
+    """Yield (position of the first row, products cᵢᵀcⱼ with all queries), by chunk."""
     all_queries = slice(0, len(queries))
     for start, packed, scale in read_chunks(segments, progress):
         levels = queries.sketch.levels(packed)
@@ -132,13 +133,9 @@ def all_products(
 
 
 def largest(
-    segments: Sequence[Segment],
-    queries: QueryRows,
-    scale: float,
-    top: int,
-    progress: Progress,
+    segments: Sequence[Segment], queries: QueryRows, scale: float, top: int, progress: Progress
 ) -> tuple[TopEffects, Float[np.ndarray, " n"]]:
-    """Find the samples that raise and lower each query most, and each sample's sum of effects."""
+    """Return the samples of most raising and lowering effect on each query, and effects' sums."""
     # An effect is −scale cᵢᵀcⱼ.
     # Cost: 2 n m width operations of 8 bits, or of floats where the processor lacks them.
     n = sum(s.n for s in segments)
@@ -164,7 +161,7 @@ def largest(
 def _merge_chunks(
     chunks: Iterator[tuple[int, np.ndarray, np.ndarray]],
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield neighbouring chunks concatenated, at least ROWS_AT_ONCE rows; the rest last."""
+    """Yield consecutive chunks merged to at least ROWS_AT_ONCE rows; the last may be less."""
     pending: list[tuple[int, np.ndarray, np.ndarray]] = []
     for chunk in chunks:
         pending.append(chunk)
@@ -182,12 +179,12 @@ def _concatenate(
     return starts[0], np.concatenate(packed), np.concatenate(scales)
 
 
-def _topk(
+def _select_extremes(
     effect: Float[Tensor, "q b"], keep: int, *, keeps_largest: bool
 ) -> tuple[Float[Tensor, "q keep"], Tensor]:
-    """Return values and positions as `topk` along rows does, faster."""
-    # The `keep` best values lie in the `keep` groups whose best values are the best: only these
-    # groups are searched, and the tail that fills no group.
+    """Return values and positions of the `keep` extremes of each row, as torch.topk, faster."""
+    # The `keep` largest values lie in the `keep` groups with the largest maxima: only these are
+    # searched, and the tail that fills no group.
     q, b = effect.shape
     n_groups = b // GROUPED
     if n_groups < 2 * keep:
@@ -218,8 +215,8 @@ class _Best:
         self._positions = torch.zeros(m, keep, dtype=torch.int64)
 
     def update(self, queries: slice, effect: Float[Tensor, "q b"], start: int) -> None:
-        """Keep the best of the former values and of the effects of the samples from `start` on."""
-        extremes, columns = _topk(
+        """Merge effects of the samples from `start` on into the best values so far."""
+        extremes, columns = _select_extremes(
             effect, min(self._keep, effect.shape[1]), keeps_largest=self._keeps_largest
         )
         values = torch.cat([self._values[queries], extremes], 1)

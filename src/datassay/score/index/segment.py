@@ -35,26 +35,26 @@ Work = Callable[[Chunk], dict[str, np.ndarray]]
 
 
 def fill(store: FeatureStore, work: Work, engine: Engine, progress: Progress, step: str) -> None:
-    """Compute and store the missing and the damaged chunks, each written where it is computed."""
+    """Compute and store the missing or damaged chunks, on the engine."""
     complete = store.list_complete()
     missing = [chunk for chunk in store.chunks if chunk.number not in complete]
     total = sum(map(len, store.chunks))
     done = total - sum(map(len, missing))
-    results = engine.map(_put, (store, work), missing)
+    results = engine.map(_compute_and_store, (store, work), missing)
     for chunk, _ in zip(missing, results, strict=True):
         done += len(chunk)
         progress(step, done, total)
 
 
-def _put(shared: tuple[FeatureStore, Work], chunk: Chunk) -> None:
-    """Compute and store one chunk, by as many threads as the others; runs on the engine."""
+def _compute_and_store(shared: tuple[FeatureStore, Work], chunk: Chunk) -> None:
+    """Compute and store one chunk with the store's number of threads; runs on the engine."""
     store, work = shared
     with thread_count(int(store.free[THREADS])):
         store.put(chunk.number, work(chunk))
 
 
 def remove_folder(location: str) -> None:
-    """Delete a folder of an index, if there is one, while others may delete it or write to it."""
+    """Delete a folder of an index if it exists, though other processes may use it."""
     files, root = file_system(location)
     with writing(location):
         while files.exists(root):
@@ -93,7 +93,7 @@ class RowWork:
     ids: np.ndarray
 
     def arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        """Compute a chunk's rows, their scales, squared lengths and ids."""
+        """Return a chunk's packed gradient rows, scales, squared norms and ids."""
         assert self.samples.subset is not None
         chunk_samples = self.samples.subset(range(chunk.start, chunk.stop))
         network = replace(self.network, train=chunk_samples, removed=None, progress=silent)
@@ -131,7 +131,7 @@ class Segment:
         return n_bytes + SCALE_BYTES
 
     def rows(self, chunk: Chunk, *, holds: bool) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
-        """Return a chunk's packed rows and scales, read-only; `holds`: keep them in memory."""
+        """Return a chunk's packed rows and scales; holds: keep them in memory."""
         rows = self._held.get(chunk.number)
         if rows is None:
             rows = (self.store.get(chunk.number, ROWS), self.store.get(chunk.number, SCALE))
@@ -152,9 +152,10 @@ def segment_store(
     ids: np.ndarray,
     extra: Mapping[str, object],
 ) -> FeatureStore:
-    """Open or create the store of a segment's n rows; raise if it is of another run or damaged."""
-    # number: 0 for the first samples. run: what the rows belong to. n_bytes: of a row without its
-    # scale. ids: by `encode_sample_ids`. extra: further entries of the manifest.
+    """Return the store of a segment's n gradient rows; raise if it is another run's."""
+    # A segment holds the samples of one `index` or `append` call. number: 0 for the first. run:
+    # what the rows belong to. n_bytes: of a row without its scale. ids: by `encode_sample_ids`.
+    # extra: further entries of the manifest.
     chunk = samples_of_chunk(n, n_bytes)
     arrays = {
         ROWS: ((n_bytes,), np.dtype(np.uint8)),
@@ -168,14 +169,14 @@ def segment_store(
 
 
 def samples_of_chunk(n: int, row_bytes: int) -> int:
-    """Return the samples per chunk: chunks are about equal, as a store pads the last."""
+    """Return the number of samples per chunk, such that all chunks are about equal."""
     limit = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, row_bytes), n))
     n_chunks = ceil(n / limit)
     return ceil(n / n_chunks)
 
 
 def note_parts(location: str, index_digest: str) -> None:
-    """Write down which parts of an index are finished: opening it tells if one is lost later."""
+    """Record which segments are finished, so that a lost one is noticed later."""
     # All from the first: a part that was finished but not noted is noted with the next one.
     digests = []
     while (manifest := segment_manifest(location, len(digests))) is not None:
@@ -190,7 +191,7 @@ def note_parts(location: str, index_digest: str) -> None:
 
 
 def noted_parts(location: str) -> list[str] | None:
-    """Return a digest of each finished part's `run`; None where nothing was finished yet."""
+    """Return a digest per finished segment; None if nothing was finished."""
     content = read_manifest(f"{location}/{PARTS}", PARTS_FILE, unseal)
     if content is None:
         return None
@@ -203,7 +204,7 @@ def segment_manifest(location: str, number: int) -> dict | None:
 
 
 def stored_segment(location: str, number: int, manifest: dict) -> FeatureStore:
-    """Open a segment's store by its manifest."""
+    """Return a segment's store, opened by its manifest."""
     meta = manifest["free"]
     run = manifest["run"]
     arrays = {name: (tuple(shape), np.dtype(d)) for name, (shape, d) in meta["arrays"].items()}

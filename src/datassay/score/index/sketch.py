@@ -64,7 +64,7 @@ class Sketch:
         return {FLOAT: 0.0, 8: 0.5}.get(self.bits, (1 - 2**self.bits) / 2)
 
     def signs(self) -> Float[Tensor, " N"]:
-        """Draw the sign of each coordinate, −1 or 1: the same for one seed on every machine."""
+        """Return random signs of the coordinates, −1 or 1, fixed by the seed."""
         n_bytes = ceil(self.n_coordinates / 8)
         drawn = hashlib.shake_256(f"signs {self.seed}".encode()).digest(n_bytes)
         bits = np.unpackbits(np.frombuffer(drawn, np.uint8), count=self.n_coordinates)
@@ -83,13 +83,13 @@ class Sketch:
         return hadamard(folded)
 
     def pack(self, y: Float[Tensor, "b width"]) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
-        """Return rows as they are stored, [b, bytes], and their scales s."""
+        """Return rows quantised and packed, [b, bytes], and their scales s, [b]."""
         batches = [self._pack_rows(rows) for rows in y.split(ROWS_AT_ONCE)]
         packed, scale = zip(*batches, strict=True)
         return np.concatenate(packed), np.concatenate(scale)
 
     def _pack_rows(self, y: Float[Tensor, "b width"]) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `pack` does, of few rows."""
+        """Return the same as `pack`, for a few rows."""
         if self.bits == FLOAT:
             floats = y.float().contiguous().cpu().numpy()
             return floats.view(np.uint8), np.ones(len(y), np.float32)
@@ -97,7 +97,7 @@ class Sketch:
             product = y.abs().sum(1, dtype=torch.float64) / 2  # ⟨v, y⟩
             packed = np.packbits((y >= 0).cpu().numpy(), axis=1)
         else:
-            levels = self._round(y)
+            levels = self._quantise(y)
             product = ((levels + 0.5) * y).sum(1, dtype=torch.float64)
             packed = self._pack_levels(levels)
         squares = (y * y).sum(1, dtype=torch.float64)
@@ -105,8 +105,8 @@ class Sketch:
         scale = torch.where(product == 0, 0.0, squares / torch.where(product == 0, 1.0, product))
         return packed, scale.float().cpu().numpy()
 
-    def _round(self, y: Float[Tensor, "b width"]) -> Float[Tensor, "b width"]:
-        """Return levels, ⌊y / step⌋ within the signed integers of `bits` bits; a step a row."""
+    def _quantise(self, y: Float[Tensor, "b width"]) -> Float[Tensor, "b width"]:
+        """Return levels ⌊y / step⌋ as signed integers of `bits` bits; each row has its step."""
         half = 2 ** (self.bits - 1)
         if self.bits in STEPS:
             step = y.square().mean(1, dtype=torch.float64).sqrt() * STEPS[self.bits]
@@ -116,7 +116,7 @@ class Sketch:
         return (y / step[:, None]).floor_().clamp_(-half, half - 1)
 
     def _pack_levels(self, levels: Float[Tensor, "b width"]) -> np.ndarray:
-        """Return the levels as bytes, [b, n_bytes]: below 8 bits several to a byte, from 0 up."""
+        """Return levels as bytes, [b, n_bytes]; several share a byte below 8 bits."""
         if self.bits == 8:
             return levels.to(torch.int8).cpu().numpy().view(np.uint8)
         codes = (levels + 2 ** (self.bits - 1)).to(torch.uint8).cpu()
@@ -128,7 +128,7 @@ class Sketch:
         return torch.arange(0, 8, self.bits, dtype=torch.uint8).flip(0)
 
     def levels(self, packed: np.ndarray) -> Tensor:
-        """Return the stored levels, [b, width], int8 (or float32): v = level + `offset`."""
+        """Return levels unpacked, [b, width]; a value is level + `offset`."""
         if self.bits == FLOAT:
             return torch.from_numpy(packed.view(np.float32))
         if self.bits == 8:
@@ -140,7 +140,7 @@ class Sketch:
 
 
 def sketches(n_coordinates: int, n_bytes: int, seed: int) -> list[Sketch]:
-    """Return the sketches whose rows take at most `n_bytes`: few coordinates, or few bits."""
+    """Return the possible sketches of at most n_bytes: few coordinates, or few bits each."""
     padded_width = 1 << max(n_coordinates - 1, FEWEST - 1).bit_length()
     results = []
     for bits in BITS:
@@ -155,17 +155,17 @@ def sketches(n_coordinates: int, n_bytes: int, seed: int) -> list[Sketch]:
 
 
 def hadamard(y: Float[Tensor, "b width"]) -> Float[Tensor, "b width"]:
-    """Return y times Hadamard's matrix over √K, its columns permuted, always the same way."""
+    """Return y times a column-permuted Hadamard matrix / √width."""
     b, width = y.shape
     # H = H_outer ⊗ H_inner, one after the other: numbers that are added lie near in memory.
     inner = 1 << (width.bit_length() - 1) // 2
-    y = _butterflies(y.view(b, width // inner, inner))
-    y = _butterflies(y.transpose(1, 2).contiguous())
+    y = _transform_hadamard(y.view(b, width // inner, inner))
+    y = _transform_hadamard(y.transpose(1, 2).contiguous())
     return y.view(b, width) / width**0.5
 
 
-def _butterflies(y: Float[Tensor, "b n inner"]) -> Float[Tensor, "b n inner"]:
-    """Return y times Hadamard's matrix along the second axis, unscaled; n is a power of two."""
+def _transform_hadamard(y: Float[Tensor, "b n inner"]) -> Float[Tensor, "b n inner"]:
+    """Return the unscaled Walsh–Hadamard transform along the second axis."""
     b, n, inner = y.shape
     half = 1
     while half < n:

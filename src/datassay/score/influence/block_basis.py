@@ -31,12 +31,7 @@ from datassay.optional import drop_none
 from datassay.score.influence.exact_blocks import LARGEST_SIDE, Penalty, damping_of
 from datassay.score.influence.optimizer_state import Metric
 from datassay.score.influence.short_training import ShortTraining, quadrature
-from datassay.score.linear.panels import (
-    add_products,
-    complete_lower,
-    invert_root,
-    times_upper,
-)
+from datassay.score.linear.panels import add_products, complete_lower, invert_root, times_upper
 
 # Rows of factors, or gradients, that are multiplied at once: it costs size² to add a product up in
 # float64.
@@ -59,8 +54,8 @@ class BlockBasis:
         response: what stands for 1 / (λ + damping), of λ's shape; None: that.
         steps: D of a metric, of λ's shape: the basis is of √D H √D, and √D is in `dense_basis`,
             `row_basis` and `column_basis`.
-        unturned: the part of D that belongs to sides without a basis, likewise: it is in λ and the
-            response instead.
+        outside_steps: the part of D that belongs to sides without a basis, likewise: it is in λ and
+            the response instead.
         is_triangular: whether `dense_basis` is 0 below its diagonal.
     """
 
@@ -72,15 +67,15 @@ class BlockBasis:
     damping: float = 0.0
     response: Tensor | None = None
     steps: Tensor | None = None
-    unturned: Tensor | None = None
+    outside_steps: Tensor | None = None
     is_triangular: bool = False
 
     def coordinates(
         self, uses: list[Use], row_idx: Tensor | None = None
     ) -> tuple[Float[Tensor, "b p"], Tensor | None]:
-        """Return gradients in the basis, [b, p], and which rows of the weights they cover."""
-        # Rows: None stands for all. `row_idx`: rows to return; None: those in use, where rows have
-        # no basis.
+        """Return gradients in the basis, [b, p], and the weight rows covered; None: all rows."""
+        # uses: the layer's factors of a batch's gradients. row_idx: rows of the weight matrix to
+        # return; None: those in use, where rows have no basis.
         n_rows = self.block.shape[0]
         if self.dense_basis is not None:
             return self._times_dense(matrix(uses, n_rows).flatten(1)), None
@@ -92,7 +87,7 @@ class BlockBasis:
         return matrix(restrict(rotated, row_idx), len(row_idx)).flatten(1), row_idx
 
     def sum_squares(self, uses: list[Use]) -> tuple[Float[Tensor, " p"], Tensor | None]:
-        """Return the squared coordinates summed over samples, in float64, and the rows of p."""
+        """Return squared coordinates summed over samples, float64, and the weight rows covered."""
         use = uses[0]
         if len(uses) == 1 and isinstance(use, Factors) and not use.is_sparse:
             if use.lhs.shape[1] == 1:  # one outer product a sample: so are its squares
@@ -104,7 +99,7 @@ class BlockBasis:
         return coordinates.square().sum(0).double(), rows
 
     def inverse(self, rows: Tensor | None = None) -> Float[Tensor, " p"]:
-        """Return 1 / (λ + damping), or the response, flat, of some rows of λ; None: all."""
+        """Return P in the basis, flat: 1 / (λ + damping), or `response`; rows None: all."""
         # 0 where λ and damping are 0.
         if self.response is not None:
             response = self.response if rows is None else self.response[rows]
@@ -116,7 +111,7 @@ class BlockBasis:
         return torch.where(total > 0, total.reciprocal(), 0.0)
 
     def to_basis(self, gradients: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
-        """Transform from the weights' own axes to coordinates, flat."""
+        """Return the coordinates of gradients that are given by weights, flat."""
         if self.dense_basis is not None:
             return self._times_dense(gradients)
         rotated = gradients.view(-1, *self.block.shape)
@@ -132,8 +127,8 @@ class BlockBasis:
             return times_upper(gradients, self.dense_basis)
         return gradients @ self.dense_basis
 
-    def turn_back(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
-        """Return directions whose products with gradients are those of their coordinates."""
+    def to_weight_axes(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
+        """Return Q c by weights, flat: gᵀ (Q c) is the product of g's coordinates with c."""
         if self.dense_basis is not None:
             return coordinates @ self.dense_basis.T
         directions = coordinates.view(-1, *self.block.shape)
@@ -144,8 +139,8 @@ class BlockBasis:
         return directions.flatten(1)
 
     def to_weights(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
-        """Transform from coordinates to the weights' own axes: the inverse of `to_basis`."""
-        weights = self.turn_back(coordinates)
+        """Return gradients by weights from their coordinates: the inverse of `to_basis`."""
+        weights = self.to_weight_axes(coordinates)
         if self.steps is None:
             return weights
         # (√D Q)⁻¹ = (√D Q)ᵀ / D. A weight with the step 0 never moves.
@@ -174,7 +169,7 @@ def block_bases(
     metrics: Mapping[str, Metric] = NO_METRICS,
     training: ShortTraining | None = None,
 ) -> dict[str, BlockBasis]:
-    """Fit each block's basis, leaving out blocks without any curvature."""
+    """Fit an eigenbasis of each block's Hessian; blocks without curvature are left out."""
     # roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean. penalty_of: by
     # block's name, as of `penalties`. is_exact: of a block; others are factored. is_spectral:
     # eigenvectors of exact blocks, instead of a Cholesky factor: ten times slower. metrics: D and
@@ -205,12 +200,12 @@ def fit_bases(
     is_spectral: bool,
     dtype: torch.dtype,
 ) -> dict[str, BlockBasis]:
-    """Return all blocks' bases from sums over n samples, which are used up."""
+    """Return the blocks' bases with damped eigenvalues, from `sums` over n samples (emptied)."""
     # bases: those of `kronecker_bases`, completed here. Otherwise as `block_bases`.
     for name, basis in bases.items():
         basis.eigenvalues = sums.pop((name, SQUARES)) / n
-        if basis.unturned is not None:
-            basis.eigenvalues *= basis.unturned.to(basis.eigenvalues)
+        if basis.outside_steps is not None:
+            basis.eigenvalues *= basis.outside_steps.to(basis.eigenvalues)
     hessians = {b.name: sums.pop((b.name, GRAM)).div_(n) for b in blocks if (b.name, GRAM) in sums}
     if training is not None:  # what it has left to learn counts as a decay of all blocks alike
         added = training.solve(_decrement_terms(training.gradients, bases, hessians, penalty_of))
@@ -221,9 +216,9 @@ def fit_bases(
     for block in blocks:
         if block.name in hessians:
             if is_spectral:
-                fit = partial(_spectral, metric=metrics.get(block.name))
+                fit = partial(_eigenbasis_of, metric=metrics.get(block.name))
             else:
-                fit = _exact
+                fit = _whitening_basis
             bases[block.name] = fit(block, hessians.pop(block.name), dtype, penalty_of[block.name])
     curved_names = {n for n, b in bases.items() if bool((b.eigenvalues + b.damping > 0).any())}
     return {block.name: bases[block.name] for block in blocks if block.name in curved_names}
@@ -235,7 +230,7 @@ def _decrement_terms(
     hessians: Mapping[str, Tensor],
     penalty_of: Mapping[str, Penalty],
 ) -> Iterator[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]:
-    """Yield each block's damped eigenvalues v and squared coordinates c² of its gradient."""
+    """Yield each block's damped eigenvalues v and the squares c² of its gradient's coordinates."""
     # Σ c² / v is the Newton decrement; of exact blocks by Lanczos' quadrature.
     for name, basis in bases.items():
         gradient = gradients[name].flatten()[None]
@@ -250,7 +245,7 @@ def _decrement_terms(
 
 
 def first_sums(blocks: list[Block], gradients: Iterable[Gradients], exact_names: set[str]) -> Sums:
-    """Return sums over samples, float64: Gram matrices of exact blocks, two factors of others."""
+    """Sum over samples, float64: Gram matrices of exact blocks, factor moments of the others."""
     sums: Sums = {}
     # Batches wait until there are many rows a product: it costs size² to add one up in float64.
     waiting: dict[str, list[Use]] = {}
@@ -284,7 +279,7 @@ def _have_new_inputs(uses: list[Use], previous_uses: list[Use]) -> bool:
 
 
 def _add_products(sums: Sums, block: Block, uses: list[Use], is_exact: bool) -> None:
-    """Add a block's Gram matrix, or the second moments of its factors, to the sums."""
+    """Add a batch to `sums`: the exact block's Gram matrix, or its two factors' second moments."""
     if is_exact:
         rows = torch.cat([gradient.flatten(1) for use in uses for gradient in tensors_of(use)])
         if (block.name, GRAM) not in sums:
@@ -301,12 +296,9 @@ def _add_products(sums: Sums, block: Block, uses: list[Use], is_exact: bool) -> 
 
 
 def kronecker_bases(
-    blocks: list[Block],
-    sums: Sums,
-    dtype: torch.dtype,
-    metrics: Mapping[str, Metric] = NO_METRICS,
+    blocks: list[Block], sums: Sums, dtype: torch.dtype, metrics: Mapping[str, Metric] = NO_METRICS
 ) -> dict[str, BlockBasis]:
-    """Return Kronecker bases of the blocks that are not exact, still without eigenvalues."""
+    """Return the inexact blocks' Kronecker eigenbases; their eigenvalues are still 0."""
     results = {}
     for block in blocks:
         if (block.name, SQUARES) in sums:
@@ -317,7 +309,9 @@ def kronecker_bases(
             u_right = _scaled_eigenvectors(moments[1], steps[1], dtype)
             basis = BlockBasis(block, None, u_left, u_right, sums[block.name, SQUARES])
             if metric is not None:
-                basis.steps, basis.unturned = metric.split(u_left is not None, u_right is not None)
+                basis.steps, basis.outside_steps = metric.split(
+                    u_left is not None, u_right is not None
+                )
             results[block.name] = basis
     return results
 
@@ -332,7 +326,7 @@ def _scaled_eigenvectors(side: Tensor | None, steps: Tensor, dtype: torch.dtype)
 
 
 def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) -> Sums:
-    """Return the blocks' squared coordinates summed over samples, in float64, of λ's shape."""
+    """Return each block's squared gradient coordinates summed over samples, [rows, columns]."""
     sums = {(name, SQUARES): torch.zeros_like(b.eigenvalues) for name, b in bases.items()}
     for batch in gradients:
         for basis in [bases[name] for name in bases if name in batch]:
@@ -345,14 +339,14 @@ def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) ->
     return sums
 
 
-def _spectral(
+def _eigenbasis_of(
     block: Block,
     hessian: Float[Tensor, "size size"],
     dtype: torch.dtype,
     penalty: Penalty,
     metric: Metric | None,
 ) -> BlockBasis:
-    """Return H's eigenbasis, or √D times that of √D H √D + Λ for a metric; overwrites `hessian`."""
+    """Return the eigenbasis of H, or √D times that of √D H √D + Λ; overwrites `hessian`."""
     steps = metric.steps.flatten().to(hessian) if metric is not None else None
     root_steps = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
     hessian.mul_(root_steps[:, None]).mul_(root_steps)
@@ -365,13 +359,10 @@ def _spectral(
     return BlockBasis(block, basis, None, None, values.clamp_min(0), damping, steps=steps)
 
 
-def _exact(
-    block: Block,
-    hessian: Float[Tensor, "size size"],
-    dtype: torch.dtype,
-    penalty: Penalty,
+def _whitening_basis(
+    block: Block, hessian: Float[Tensor, "size size"], dtype: torch.dtype, penalty: Penalty
 ) -> BlockBasis:
-    """Return the basis L⁻ᵀ, where H + damping = L Lᵀ; overwrites `hessian`."""
+    """Return the whitening basis L⁻ᵀ, where H + damping = L Lᵀ; overwrites `hessian`."""
     damping = damping_of(hessian.diagonal(), penalty)
     ones = torch.ones_like(hessian.diagonal())
     if not damping and not hessian.any():
@@ -389,7 +380,7 @@ def _exact(
 def gradient_coordinates(
     bases: dict[str, BlockBasis], gradients: Gradients
 ) -> Iterator[tuple[BlockBasis, Float[Tensor, "b p"], Tensor | None]]:
-    """Yield each block's basis, a batch's gradients in it, and the rows covered; None: all."""
+    """Yield each block's basis, a batch's gradients in it, and the weight rows; None: all."""
     for name, basis in bases.items():
         if name in gradients:
             yield (basis, *basis.coordinates(gradients[name]))

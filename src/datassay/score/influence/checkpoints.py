@@ -30,7 +30,8 @@ STATE = "trainer_state.json"
 
 
 def with_checkpoints(request: Request, checkpoints: Any) -> Request:
-    """Return the request with its networks loaded; along a run, checkpoints among its settings."""
+    """Return the request with its networks loaded from `checkpoints`, and notes on the files."""
+    # For methods along a training run the networks become the setting "checkpoints".
     base = next((model for model in request.models if isinstance(model, nn.Module)), None)
     if base is None:
         if not isinstance(request.models[0], str | os.PathLike | Mapping):
@@ -69,20 +70,20 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
 def trainer_run(
     checkpoints: Any, networks: Sequence[nn.Module], clip: float | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Read how a Trainer reached its checkpoints: settings of "segments", and notes."""
+    """Return steps, lr and optimizer of a Trainer's run at each checkpoint, and warnings."""
     # clip: the norm that gradients were clipped at; 0: none; None: not known.
     folders = _list_checkpoints(checkpoints)
-    states = [_trainer_state(folder) for folder in folders]
+    states = [_read_trainer_state(folder) for folder in folders]
     steps = [int(state.get("global_step", 0)) for state in states]
     history = [e for e in states[-1].get("log_history", []) if e.get("step", 0) <= steps[-1]]
-    updates, notes = _updates(folders, networks)
+    updates, notes = _read_updates(folders, networks)
     rates = {}  # step → lr, of the optimisers' states and then of the log
     if updates is not None:
         rates = {step: update.lr for step, update in zip(steps, updates, strict=True)}
     rates |= {e["step"]: float(e["learning_rate"]) for e in history if "learning_rate" in e}
     if not rates or not max(rates.values()) > 0:
         raise SettingError(
-            f"lr='trainer' needs a positive learning rate; {_name(folders[-1])} logged none. Give "
+            f"lr='trainer' needs a positive learning rate; {_label(folders[-1])} logged none. Give "
             "lr=[...] and steps=[...], one a checkpoint; logging_steps= logs more."
         )
     norms = {e["step"]: float(e["grad_norm"]) for e in history if e.get("grad_norm")}
@@ -100,13 +101,13 @@ def trainer_run(
 
 
 def _interpolate(logged: Mapping[int, float], steps: Sequence[int]) -> np.ndarray:
-    """Return a number for each update up to the last of `steps`, from those logged by step."""
+    """Return a value for each update 1 ... steps[-1], interpolated from those logged by step."""
     logged_steps = sorted(logged)
     values = [logged[step] for step in logged_steps]
     return np.interp(np.arange(1, max(steps) + 1), logged_steps, values)
 
 
-def _updates(
+def _read_updates(
     folders: Sequence[Any], networks: Sequence[nn.Module]
 ) -> tuple[list[Update] | None, list[str]]:
     """Return each folder's optimiser state; None and a note where one is missing or unknown."""
@@ -121,14 +122,14 @@ def _updates(
     return None, [f"the run is taken as plain gradient descent, its order is a guess: {why}"]
 
 
-def _trainer_state(folder: Any) -> dict[str, Any]:
-    """Return what a Trainer wrote in STATE; raise if there is none."""
+def _read_trainer_state(folder: Any) -> dict[str, Any]:
+    """Return the trainer_state.json of a checkpoint folder; raise if there is none."""
     file = None
     if isinstance(folder, str | os.PathLike):
         file = Path(folder) / STATE
     if file is None or not file.is_file():
         raise SettingError(
-            f"lr='trainer' needs folders with a {STATE}; {_name(folder)} has none. Give "
+            f"lr='trainer' needs folders with a {STATE}; {_label(folder)} has none. Give "
             "lr=[...], one a checkpoint."
         )
     try:
@@ -144,29 +145,29 @@ def learning_rates(checkpoints: Any) -> list[float]:
     """Return a Trainer's learning rate at each checkpoint, the last that it logged until then."""
     rates = []
     for folder in _list_checkpoints(checkpoints):
-        state = _trainer_state(folder)
+        state = _read_trainer_state(folder)
         last_step = state.get("global_step", float("inf"))
         logged = [e for e in state.get("log_history", []) if "learning_rate" in e]
         lrs = [e["learning_rate"] for e in logged if e.get("step", 0) <= last_step]
         if not lrs or not lrs[-1] > 0:
             why = "is 0" if lrs else "was not logged"
             raise SettingError(
-                f"lr='trainer' needs a positive learning rate; that of {_name(folder)} {why}. Give "
-                "lr=[...], one a checkpoint, or leave this one out; logging_steps= logs more."
+                f"lr='trainer' needs a positive learning rate; that of {_label(folder)} {why}. "
+                "Give lr=[...], one a checkpoint, or leave this one out; logging_steps= logs more."
             )
         rates.append(float(lrs[-1]))
     return rates
 
 
-def _name(source: Any) -> str:
-    """Return words for a checkpoint in a message."""
+def _label(source: Any) -> str:
+    """Return a checkpoint's name for a message: its path, or its type."""
     if isinstance(source, str | os.PathLike):
         return str(source)
     return f"a {type(source).__name__}"
 
 
 def _list_checkpoints(source: Any) -> list[Any]:
-    """Return a flat list of checkpoints; a run's folder gives its own, in the order of training."""
+    """Return checkpoints as a flat list; a run's folder stands for its checkpoint-* folders."""
     if isinstance(source, nn.Module | Mapping):
         return [source]
     if isinstance(source, str | os.PathLike):
@@ -185,7 +186,7 @@ def _list_checkpoints(source: Any) -> list[Any]:
 
 
 def load_network(base: nn.Module, source: Any, notes: list[str]) -> nn.Module:
-    """Return a copy of the base with the source's weights; a source that is a network as it is."""
+    """Return a copy of `base` with the weights of `source`; a source that is a network itself."""
     # notes: what the user should know of the file is appended.
     if isinstance(source, nn.Module):
         return source

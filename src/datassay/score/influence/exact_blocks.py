@@ -37,7 +37,7 @@ def damping_of(values: Tensor, penalty: Penalty) -> float:
 
 
 def auto_damping(n: int, *, is_exact: bool) -> float:
-    """Return a block's damping where the user gives none: a share of its mean eigenvalue."""
+    """Return the "auto" damping of a block, as a share of its mean eigenvalue."""
     # 0.1 where it is factored, else max(1, 1000/n). Added to the Hessian of the summed loss the
     # latter stays the same below 1000 samples, as a prior does. On seven sets of 120 to 800 samples
     # (digits, wine, breast_cancer, synthetic; seeds of their own) it raised the linear
@@ -51,7 +51,7 @@ def auto_damping(n: int, *, is_exact: bool) -> float:
 def exact_rule(
     curvature: str, n: int, blocks: list[Block], max_operations: float = MOST_OPERATIONS
 ) -> Callable[[Block], bool]:
-    """Return a function from a block to whether its Hessian is exact."""
+    """Return a predicate: whether a block's Hessian is computed exactly, not factored."""
     # "auto": the smallest blocks are, as many as `max_operations` allow for n samples.
     if curvature == "blocks":
         return lambda block: True
@@ -74,7 +74,7 @@ def penalties(
     damping: float | str,
     weight_decay: float,
 ) -> dict[str, Penalty]:
-    """Return what is added to each block's eigenvalues, by block's name; n: samples."""
+    """Return {block name: damping and weight decay to add to its eigenvalues}; n: samples."""
     results = {}
     for block in blocks:
         is_auto = damping == "auto"
@@ -84,7 +84,7 @@ def penalties(
 
 
 def curvature_bytes(blocks: list[Block], is_exact: Callable[[Block], bool]) -> int:
-    """Return the bytes that the blocks' Hessians take at most: float64 while they are fitted."""
+    """Return the peak bytes of fitting the blocks' Hessians, which is done in float64."""
     total = 0
     for block in blocks:
         if is_exact(block):  # three float64 matrices at once

@@ -47,7 +47,7 @@ class Measure:
     deciders: tuple[nn.Module, ...] = ()
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
-        """Return each query's value, [b] or [b, tokens]."""
+        """Return the measured value of each query, [b], or of each of its tokens, [b, tokens]."""
         if self.function is not None:
             values = self.function(model, batch)
             if not isinstance(values, Tensor) or values.ndim not in {1, 2}:
@@ -94,11 +94,11 @@ class Measure:
         outputs = outputs_of(model, batch)
         targets = self.objective.targets(batch)
         if targets is None:
-            targets = self._stand_in(outputs)
+            targets = self._placeholder_targets(outputs)
         return self.objective.align(outputs, targets)
 
-    def _stand_in(self, outputs: Tensor) -> Tensor:
-        """Return targets of 0 for queries without any; raise if the measure depends on them."""
+    def _placeholder_targets(self, outputs: Tensor) -> Tensor:
+        """Return zeros as targets of unlabelled queries; raise if the measure needs targets."""
         if self.name != "output":
             raise SettingError(
                 f"measure={self.name!r} needs the queries' targets. Give them, or take 'output'."
@@ -113,7 +113,8 @@ class Measure:
         return torch.zeros_like(outputs)
 
     def _deciding_outputs(self, batch: Any, own_outputs: Tensor) -> Tensor:
-        """Return the outputs that decide the predicted class, like `own_outputs`, [b places, k]."""
+        """Return the outputs whose largest is the predicted class, [b · tokens, k]."""
+        # own_outputs: of the network itself; with deciders their mean stands instead.
         if not self.deciders:
             return own_outputs.detach()
         deciders = self.deciders
@@ -125,14 +126,14 @@ class Measure:
 
 
 def _encode(y: Tensor, k: int) -> Tensor:
-    """Return labels as one-hot rows, [n, k]; of one output as 0 or 1."""
+    """Return labels as one-hot rows, [n, k]; for k = 1 as 0 or 1, [n, 1]."""
     if k == 1:
         return (y == 1).double()[:, None]
     return (y[:, None] == torch.arange(k).to(y)).double()  # one_hot cannot be vectorised
 
 
 def measure_of(measure: Any, loss: Objective, *, has_several: bool = False) -> Measure:
-    """Return the measure of a name, or of the user's function."""
+    """Return the `Measure` that a name such as "margin", or the user's function, stands for."""
     # "output" becomes "loss" where no output is the one: `has_several`, or a loss of the user's.
     loss = replace(loss, temperature=1.0)  # a query's own loss is not softened
     if callable(measure):
@@ -169,7 +170,7 @@ class Directions:
 def directions(
     network: TrainedNetwork, bases: dict[str, BlockBasis], queries: Iterable[Any], measure: Measure
 ) -> Directions:
-    """Return the queries' measures and directions, those of the tokens of a query together."""
+    """Return the queries' values, [m], and P ∇(value) by block; tokens count as queries."""
     values: list[Tensor] = []
     pieces: dict[str, list[tuple[Tensor, Tensor | None]]] = {name: [] for name in bases}
     for batch in queries:
@@ -205,7 +206,7 @@ def each_token(values: Tensor, collected: list[Tensor]) -> list[Tensor]:
 def _join(
     pieces: list[tuple[Tensor, Tensor | None]], shape: tuple[int, int]
 ) -> tuple[Tensor, Tensor | None]:
-    """Return batches' coordinates joined, [m, rows · columns], and the rows that any batch uses."""
+    """Return batches' coordinates joined, [m, rows · columns], and the weight rows covered."""
     # 0 in the rows that a batch does not use. None: all rows.
     if all(rows is None for _, rows in pieces):
         return torch.cat([values for values, _ in pieces]), None
@@ -228,58 +229,61 @@ def removal_effects(
     scale: float,
     step: str = "remove samples",
 ) -> Iterator[Effects]:
-    """Yield each sample's effects on each query, in chunks, and its self-influence."""
+    """Yield, in chunks, each sample's effect on each query, [chunk, m], and self-influence."""
     # scale: factor of all effects, 1/n or a step size.
     start = 0
     m = len(towards.values)
     samples = coalesce(network.removed, network.train)
-    turned_directions = {} if network.own_loss is None else _turn_back(bases, towards)
+    weight_directions = (
+        {} if network.self_influence_loss is None else _weight_directions(bases, towards)
+    )
     for size, gradients, own_grads in network.both_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64, device=network.device)
         self_effect = effect.new_zeros(size)
-        for name, direction in turned_directions.items():
+        for name, direction in weight_directions.items():
             if name in gradients:
                 rows = bases[name].block.shape[0]
                 effect -= (matrix(gradients.pop(name), rows).flatten(1) @ direction.T).double()
         for basis, coords, rows in gradient_coordinates(bases, gradients):
             direction, q_rows = towards.by_block[basis.block.name]
-            effect -= _products(coords, rows, direction, q_rows, basis.block.shape[1]).double()
+            effect -= _multiply(coords, rows, direction, q_rows, basis.block.shape[1]).double()
             if own_grads is None:
-                self_effect += _length(basis, coords, rows)
+                self_effect += _squared_length(basis, coords, rows)
         for basis, coords, rows in gradient_coordinates(bases, own_grads or {}):
-            self_effect += _length(basis, coords, rows)
+            self_effect += _squared_length(basis, coords, rows)
         weights = weights_at(samples, start, size) * scale  # a sample drawn twice weighs two
         yield Effects(
             start=start,
             effect=effect.cpu() * weights[:, None],
             prediction=None,
             weight=None,
-            own_effect=self_effect.cpu() * weights,
+            self_influence=self_effect.cpu() * weights,
         )
         start += size
         network.progress(step, start, network.n)
 
 
-def _turn_back(
+def _weight_directions(
     bases: dict[str, BlockBasis], towards: Directions
 ) -> dict[str, Float[Tensor, "m size"]]:
-    """Return queries' directions by the weights, of blocks of which samples use all rows."""
+    """Return {block: the queries' directions by weights, [m, size]}, of blocks used in full."""
     # So that only the gradients of self-influence need coordinates.
     return {
-        name: bases[name].turn_back(direction)
+        name: bases[name].to_weight_axes(direction)
         for name, (direction, rows) in towards.by_block.items()
         if rows is None
     }
 
 
-def _length(basis: BlockBasis, coords: Tensor, rows: Tensor | None) -> Float[Tensor, " b"]:
+def _squared_length(basis: BlockBasis, coords: Tensor, rows: Tensor | None) -> Float[Tensor, " b"]:
     """Return one block's part of gᵀ P g of each gradient g; `coords` are those of g."""
     return (coords.square() @ basis.inverse(rows).to(coords)).double()
 
 
 def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
-    """Yield chunks of effects summed over networks, whose streams have the same chunks, × share."""
-    names = ("effect", "prediction", "weight", "own_effect")
+    """Yield chunks of effects summed over networks, times `share`."""
+    # streams: of each network, with the same chunks.
+    names = ("effect", "prediction", "weight", "self_influence")
     for parts in zip(*streams, strict=True):
         if len({(p.start, len(p.effect)) for p in parts}) > 1:
             raise SettingError("several models must have one architecture; their sizes differ.")
@@ -291,7 +295,7 @@ def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[
         yield Effects(parts[0].start, **sums)
 
 
-def _products(
+def _multiply(
     coords: Tensor, rows: Tensor | None, matrix: Tensor, q_rows: Tensor | None, columns: int
 ) -> Float[Tensor, "b m"]:
     """Return inner products of samples' and queries' coordinates over the rows that both have."""

@@ -28,7 +28,7 @@ AS_IT_IS = "as it is"  # treatment of a column that needs no preparation
 
 
 def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read, Read | None]:
-    """Read training samples and queries, their labels as the network's outputs have them."""
+    """Return training samples and queries as read, labels coded as the network's output indices."""
     coding = coding_of(model, loss)
     samples = samples_or_batches(train, "train", None, coding)
     if isinstance(samples, SampleSet):
@@ -39,7 +39,7 @@ def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read,
 
 
 def coding_of(model: nn.Module, loss: Any) -> Coding:
-    """Return what decides how labels are coded: the network's outputs, and its loss."""
+    """Return the rules by which labels become output indices: the output shape and the loss."""
     kind, ignored = label_rules(loss)
     is_own = kind == "own"
     return Coding(output_shape(model), kind == "values", is_own=is_own, ignored=ignored)
@@ -53,7 +53,7 @@ def query_set(
     *,
     are_queries: bool = True,
 ) -> Read:
-    """Read queries, with their labels coded as those of `reference`, the training samples."""
+    """Return queries as read, their labels coded as those of `reference`, the training samples."""
     coding = replace(coding, is_training=False)
     samples = samples_or_batches(val, name, reference, coding, are_queries=are_queries)
     if not isinstance(samples, SampleSet):
@@ -66,7 +66,7 @@ def query_set(
 
 
 def _check_prepared(samples: SampleSet, reference: SampleSet | None, name: str) -> None:
-    """Raise if a table's columns would be prepared by its own rows."""
+    """Raise if a query table's columns were scaled by their own rows, not by the training's."""
     if reference is not None and reference.preparation is not None:
         return
     assert samples.preparation is not None
@@ -88,8 +88,8 @@ def _index_labels(samples: SampleSet, coding: Coding, *, beside_loader: bool = F
     return recode_for_outputs(samples, shape[1], beside_loader=beside_loader, is_own=coding.is_own)
 
 
-def label_doubts(network: TrainedNetwork) -> list[str]:
-    """Return a warning where the network predicts few given labels, no more than by chance."""
+def warn_if_labels_mismatch(network: TrainedNetwork) -> list[str]:
+    """Return a warning if the network predicts the given labels no better than by chance."""
     k = network.n_outputs
     samples = network.train
     if k is None or samples.subset is None or network.n < FEWEST:
@@ -128,7 +128,7 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
 
 
 def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:
-    """Return a function from inputs to the shape of outputs; it runs a copy of the network."""
+    """Return a function from inputs x to the shape of the network's outputs on them."""
 
     @lru_cache(maxsize=1)
     def copy_model() -> nn.Module:

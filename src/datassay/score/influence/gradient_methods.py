@@ -26,7 +26,7 @@ from datassay.score.influence.first_order import (
     removal_effects,
     too_far,
 )
-from datassay.score.influence.given import label_doubts
+from datassay.score.influence.given import warn_if_labels_mismatch
 from datassay.score.influence.linearized.choice import choose
 from datassay.score.influence.request import Request
 from datassay.score.influence.segments import (
@@ -40,9 +40,9 @@ from datassay.score.influence.segments import (
 from datassay.score.influence.short_training import ShortTraining, added_damping, left_to_learn
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
-    temperatures,
+    describe_temperature,
+    soften_loss,
     trained_network,
-    with_temperature,
 )
 from datassay.train.retrain import check_removed
 
@@ -54,7 +54,7 @@ TAKES_CHECKPOINTS = {"tracin": tracin_settings, "segments": segment_settings}
 
 
 def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
-    """Compute effects from gradients alone, averaged over networks; add TracIn's checkpoints."""
+    """Return effects by per-sample gradients, averaged over networks (summed by TracIn)."""
     models, name = prepare(request, train, val)
     network = models[0].network
     queries = network.train if val is None else queries_of(network, val)
@@ -100,7 +100,7 @@ def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> No
 
 
 def prepare(request: Request, train: Any, queries: Any = None) -> "tuple[list[Prepared], str]":
-    """Return a request's networks with what turns gradients into effects, and the method's name."""
+    """Return each network with its curvature and measure ready, and the method's name."""
     adds = request.method in TAKES_CHECKPOINTS
     run: list[TrainingSegment] = []
     models = request.models
@@ -111,11 +111,11 @@ def prepare(request: Request, train: Any, queries: Any = None) -> "tuple[list[Pr
     for i, model in enumerate(models):
         direct = networks[0].per_sample.direct if networks else None  # all have the first's blocks
         networks.append(_prepare_network(request, model, train, i, len(models), direct))
-    networks[0].warnings.extend((*request.notes, *label_doubts(networks[0])))
+    networks[0].warnings.extend((*request.notes, *warn_if_labels_mismatch(networks[0])))
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
-    deciders = _deciders(request, networks, train)
-    request, reason = _with_choice(request, networks)
+    deciders = _choose_deciders(request, networks, train)
+    request, reason = _choose_damping(request, networks)
     measures = [
         replace(measure_of(request.measure, n.loss, has_several=n.has_several), deciders=deciders)
         for n in networks
@@ -127,7 +127,7 @@ def prepare(request: Request, train: Any, queries: Any = None) -> "tuple[list[Pr
         for i, segment in enumerate(run):
             segment = segment.of_loss(request.unit)
             prepared.append(with_curvature(networks[i], measures[i], request, i, segment))
-        return prepared, f"segments{run_name(run)}{temperatures(networks[0])}"
+        return prepared, f"segments{run_name(run)}{describe_temperature(networks[0])}"
     if adds:
         for i, segment in enumerate(run):
             prepared.append(with_steps(networks[i], measures[i], segment))
@@ -138,17 +138,17 @@ def prepare(request: Request, train: Any, queries: Any = None) -> "tuple[list[Pr
 
 
 def _curvature_name(request: Request, prepared: "list[Prepared]", reason: str) -> str:
-    """Return words for curvature, damping with the reason for it, and temperature."""
+    """Return the method's name: curvature, damping and why it was chosen, temperature."""
     curvature = "blocks" if request.curvature == "auto" else request.curvature
     damping = ""
     if not isinstance(request.damping, str):
         damping = f", damping {request.damping:g}{reason}"
     damping += added_damping([p.training.damping if p.training else 0.0 for p in prepared])
-    return f"{curvature}{damping}{temperatures(prepared[0].network)}"
+    return f"{curvature}{damping}{describe_temperature(prepared[0].network)}"
 
 
-def _with_choice(request: Request, networks: list[TrainedNetwork]) -> tuple[Request, str]:
-    """Return the request with damping as chosen by the first network, and words that say why."""
+def _choose_damping(request: Request, networks: list[TrainedNetwork]) -> tuple[Request, str]:
+    """Return the request with "auto" damping chosen on the first network, and the reason."""
     # Sets the chosen temperature in all networks. Where nothing is to be chosen all stays as it is.
     if request.damping != "auto" or request.method != "gauss_newton":
         return request, ""
@@ -156,16 +156,19 @@ def _with_choice(request: Request, networks: list[TrainedNetwork]) -> tuple[Requ
     if choice is None:
         return request, ""
     for network in networks:
-        if network.own_loss is not None and choice.temperature == network.own_loss.temperature:
-            network.loss = network.own_loss
-            network.own_loss = None
+        if (
+            network.self_influence_loss is not None
+            and choice.temperature == network.self_influence_loss.temperature
+        ):
+            network.loss = network.self_influence_loss
+            network.self_influence_loss = None
     return replace(request, damping=choice.damping), str(choice)
 
 
-def _deciders(
+def _choose_deciders(
     request: Request, networks: list[TrainedNetwork], train: Any
 ) -> tuple[nn.Module, ...]:
-    """Return the `deciders` of a request's `Measure`."""
+    """Return the networks whose mean output decides each query's predicted class; () for one."""
     if len(networks) == 1:
         return ()
     if request.method == "segments":
@@ -183,7 +186,8 @@ def _prepare_network(
     n: int,
     direct: frozenset[str] | None = None,
 ) -> TrainedNetwork:
-    """Return the index-th of n networks with its samples and loss, as the request has it."""
+    """Return the index-th of n networks as the request has it: loss, temperature, samples."""
+    # direct: see `trained_network`.
     network = trained_network(
         model,
         train,
@@ -195,7 +199,7 @@ def _prepare_network(
         direct=direct,
     )
     if request.method != "tracin":
-        with_temperature(network, request.temperature)
+        soften_loss(network, request.temperature)
     if request.removed is not None:
         assert network.train.subset is not None
         idx = check_removed(request.removed, network.n)
@@ -231,7 +235,8 @@ def with_curvature(
     index: int,
     segment: TrainingSegment | None = None,
 ) -> Prepared:
-    """Fit the index-th network's Hessian by blocks; in a segment of a run "auto" damping is 0."""
+    """Return the network with the eigenbases of its Hessian's blocks; fits the curvature."""
+    # index: of the network. segment: of a training run, where "auto" damping is 0.
     seed = request.seed + index
     blocks = network.per_sample.blocks
     decay = request.weight_decay
@@ -264,7 +269,7 @@ def with_curvature(
 
 
 def with_steps(network: TrainedNetwork, measure: Measure, segment: TrainingSegment) -> Prepared:
-    """Prepare a network for gradient steps instead of curvature, as TracIn takes them."""
+    """Return the network for TracIn: identity in place of curvature, times step sizes."""
     metrics = segment.metrics(network.per_sample.blocks)
     bases = {}
     for block in network.per_sample.blocks:
@@ -284,18 +289,19 @@ def attribute(
     own_idx: np.ndarray | None,
     adds: bool = False,
 ) -> Attribution:
-    """Compute effects averaged over networks (or added over checkpoints), by groups of queries."""
+    """Return effects averaged over networks, or summed over checkpoints (`adds`)."""
     # ids: of the removed samples. own_idx: their positions among the queries, where these are the
     # training samples; None: they are others.
+    # Queries are taken in groups that fit in memory.
     share = 1.0 if adds else 1 / len(models)
     groups: list[Attribution] = []
-    for indices, group_directions in towards_queries(models, queries):
+    for indices, group_directions in directions_by_group(models, queries):
         values = torch.stack([d.values for d in group_directions]).mean(0)
         streams = []
         for prepared, towards in zip(models, group_directions, strict=True):
             network = prepared.network
             if groups:  # self-influence was computed with the first group
-                network = replace(network, own_loss=None)
+                network = replace(network, self_influence_loss=None)
             streams.append(removal_effects(network, prepared.bases, towards, prepared.scale))
         own_columns = None
         if own_idx is not None and len(values) == len(indices):  # one column per query, not token
@@ -311,10 +317,10 @@ def attribute(
     return replace(result, warnings=tuple(warnings))
 
 
-def towards_queries(
+def directions_by_group(
     models: Sequence[Prepared], queries: Batches
 ) -> Iterator[tuple[np.ndarray, list[Directions]]]:
-    """Yield queries' positions and, for each network, their gradients times P, group by group."""
+    """Yield groups of queries: their positions, and P ∇(value) by each network."""
     # A group of queries fits in memory. Segments of a run depend on each other.
     n_weights = sum(block.size for block in models[0].network.per_sample.blocks)
     segments = [(p.network, p.bases, p.measure, p.time) for p in models if p.time is not None]

@@ -164,14 +164,14 @@ class _Minimum:
             partner_rows = rows.select(partners)
         else:
             partner_rows = rows[partners]
-        u, self._partner_v, _ = self._factors(partner_rows, partners)
+        u, self._partner_v, _ = self._gradient_factors(partner_rows, partners)
         self._partner_u = operand(u, basis.products, basis.device)  # [s, p]
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
 
-    def _factors(
+    def _gradient_factors(
         self, rows: Float[Tensor, "g b p"], idx: Tensor | slice
     ) -> tuple[Float[Tensor, "g p"], Float[Tensor, "g v"], Float[Tensor, " g"]]:
-        """Return the factors u and v of some samples, and ‖e‖²."""
+        """Return u, v with ∇ℓ_i = u vᵀ in the basis, of some samples, and ‖e‖², [g]."""
         errors = rows @ self._weights  # f − y at the minimum, [g, b, c]
         if not self._is_near:
             errors = errors - self._residual[idx]
@@ -182,11 +182,11 @@ class _Minimum:
         return u, torch.ones(len(rows), 1, dtype=torch.float64), squared_error
 
     def influence(self, panel: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Return X of a panel's samples on the partners, [g, s], on themselves, [g], and Σ, [g]."""
-        # Σ is the sum over all other samples.
+        """Return influence X of a panel on the partners, [g, s], on itself, [g], and Σ, [g]."""
+        # panel: g consecutive samples. Σ: the sum of X over all other samples.
         n = len(self._residual)
         factor = n if self._is_near else -n
-        u, v, squared_error = self._factors(self._basis.rows[panel], panel)
+        u, v, squared_error = self._gradient_factors(self._basis.rows[panel], panel)
         u_operand = operand(u, self._basis.products, self._basis.device)
         u_products = product(u_operand, self._partner_u.T, self._basis.products).double().cpu()
         on_partners = factor * (u_products * (v @ self._partner_v.T))
@@ -197,7 +197,7 @@ class _Minimum:
         return on_partners, on_self, on_others
 
     def moments(self, panel: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Return moments of a panel's samples, [5, g], and Σ X and Σ X² of each partner, [s]."""
+        """Return a panel's moments of influence, [5, g], and sums of X and X² by partner, [s]."""
         # The moments are mean, variance, skewness, kurtosis and X(z, z).
         x, on_self, on_others = self.influence(panel)
         n = len(self._residual)
@@ -270,8 +270,8 @@ def _is_left_out(options: Mapping[str, Any], n: int) -> bool:
     return options.get("attribution") == "none" and n > MANY
 
 
-def _of_run(context: Context) -> SampleInfluence | None:
-    """Compute a run's influence at the label scores' ridge fit; None if skipped or undefined."""
+def _score_run(context: Context) -> SampleInfluence | None:
+    """Return influence moments of a run's samples; None where left out, or undefined."""
     if _is_left_out(context.options, len(context.train)):
         return None
     lin = context.lin
@@ -286,7 +286,7 @@ def _of_run(context: Context) -> SampleInfluence | None:
 
 
 def influence_steps(sizes: Sizes) -> list[PlanStep]:
-    """Return the plan's step for the products and the moments."""
+    """Return the planned work of `linear_influence`: products and moments; [] if left out."""
     n = sizes.train
     p = sizes.eigenproblem
     n_partners = min(n, MOST_PARTNERS)
@@ -304,7 +304,7 @@ def influence_steps(sizes: Sizes) -> list[PlanStep]:
 SCORE = Score(
     name="influence",
     help="How much more weight on a sample changes the loss of the others.",
-    compute=_of_run,
+    compute=_score_run,
     is_in_text=True,
     needs=("label_issues",),
     cost=influence_steps,

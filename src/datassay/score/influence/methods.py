@@ -17,13 +17,7 @@ from datassay.errors import DataError, SettingError
 from datassay.optional import as_tuple, coalesce
 from datassay.progress import Progress, silent
 from datassay.rules import require
-from datassay.score.effects import (
-    Attribution,
-    OutputChanges,
-    effects_of,
-    gather,
-    outcome,
-)
+from datassay.score.effects import Attribution, OutputChanges, effects_of, gather, outcome
 from datassay.score.influence.checkpoints import with_checkpoints
 from datassay.score.influence.first_order import average_effects
 from datassay.score.influence.given import given_sets
@@ -186,7 +180,7 @@ def influence(
         None if trainer is None else trainer.clip,
     )  # fmt: skip
     request = prepare_request(request, checkpoints)
-    result = _effects(request, train, val)
+    result = _attribute(request, train, val)
     notes = trainer.notes if trainer is not None else ()
     if trainer is not None and request.settings.get("optimizer") is None:
         notes = (*trainer.decay_notes, *notes)
@@ -211,8 +205,8 @@ def prepare_request(request: Request, checkpoints: Any) -> Request:
     return with_checkpoints(request, checkpoints)
 
 
-def _effects(request: Request, train: Any, val: Any) -> Attribution:
-    """Compute effects by gradients of batches, or by a method on arrays."""
+def _attribute(request: Request, train: Any, val: Any) -> Attribution:
+    """Return effects by the request's method: by gradients of batches, or on whole arrays."""
     train, val = given_sets(request.models[0], train, val, request.loss)
     if request.takes_gradients:
         return by_gradients(request, train, val)
@@ -226,13 +220,13 @@ def _effects(request: Request, train: Any, val: Any) -> Attribution:
         return by_replay(request, train, val)
     damping = request.damping
     absolute = Influence.damping if isinstance(damping, str) else float(damping)
-    return _on_arrays(request, train, val, absolute)
+    return _attribute_arrays(request, train, val, absolute)
 
 
-def _on_arrays(
+def _attribute_arrays(
     request: Request, train: SampleSet, val: SampleSet | None, damping: float
 ) -> Attribution:
-    """Compute effects by a method of ON_ARRAYS, averaged over networks; damping is absolute."""
+    """Return effects by a method of ON_ARRAYS, averaged over networks; damping is absolute."""
     loss = task_loss(train, request.loss)
     method = request.method
     precision = request.precision or "float64"

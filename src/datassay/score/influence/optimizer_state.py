@@ -21,7 +21,8 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import plain_values, stand_in_names
 
 FILE = "optimizer.pt"
-# States of `_match`'s search that are held at most; with more the match is ambiguous anyway.
+# States of `_match_by_shape`'s search that are held at most; with more the match is ambiguous
+# anyway.
 MOST_WAYS = 4096
 
 
@@ -42,15 +43,15 @@ class Metric:
     decay: Float[Tensor, "rows columns"]
 
     def factors(self) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "1 columns"]]:
-        """Return positive a and b with a bᵀ nearest to D, by least squares of the logarithm."""
+        """Return positive a and b with log(a bᵀ) nearest to log D, D the step sizes."""
         log_steps = self.steps.clamp_min(1e-30).log()
         log_rows = log_steps.mean(1, keepdim=True)
         log_columns = log_steps.mean(0, keepdim=True) - log_steps.mean()
         return log_rows.exp(), log_columns.exp()
 
     def split(self, has_left: bool, has_right: bool) -> tuple[Tensor, Tensor]:
-        """Return the factors of a bᵀ that are in a Kronecker basis, and those that are not."""
-        # a is in it where it `has_left`, b where it `has_right`. Each is [rows, columns].
+        """Return the parts of a bᵀ inside and outside a Kronecker basis, each [rows, columns]."""
+        # has_left: the basis has a row side, which takes a in. has_right: a column side, for b.
         rows, columns = self.factors()
         inside = torch.ones_like(self.steps)
         outside = inside
@@ -80,7 +81,7 @@ class Update:
     decay: Mapping[str, Tensor]
 
     def of_block(self, block: Block, penalty: float = 0.0) -> Metric:
-        """Return D and λ of a block's weights in float64, with `penalty` added to λ."""
+        """Return step sizes D and decay Λ of a block's weights; Λ includes `penalty` · D."""
         missing = [name for name in block.parameters if name not in self.step_sizes]
         if missing:
             raise SettingError(
@@ -93,11 +94,11 @@ class Update:
 
 
 def update_of(source: Any, model: nn.Module) -> Update:
-    """Read an optimiser's state: the optimiser, its state dict, or a file or folder with it."""
+    """Return step sizes and decay by weight name, from an optimiser, its state dict or file."""
     if isinstance(source, Update):
         return source
     state = _state_dict(source)
-    names = _names(state, model)
+    names = _name_weights(state, model)
     parameters = dict(unwrap(model).named_parameters())
     first_lr = float(state["param_groups"][0]["lr"])
     step_sizes = {}
@@ -124,7 +125,7 @@ def update_of(source: Any, model: nn.Module) -> Update:
 
 
 def _state_dict(source: Any) -> Mapping[str, Any]:
-    """Return the state dict of an optimiser, given or in a file."""
+    """Return an optimiser's state dict; source: the optimiser, the dict, a file or a folder."""
     if isinstance(source, torch.optim.Optimizer):
         source = source.state_dict()
     location = "optimizer"
@@ -156,7 +157,7 @@ def _list_dictionaries(value: Any) -> Iterable[Mapping[str, Any]]:
 def _step_size(
     state: Mapping[str, Any], group: Mapping[str, Any], weight: Tensor
 ) -> tuple[str, Tensor]:
-    """Return the optimiser's kind, and D of one weight, of its shape, in units of lr."""
+    """Return "Adam" or "gradient descent", and one weight's step sizes D in units of lr."""
     zeros = torch.zeros(weight.shape)
     if "betas" in group:
         if not state:  # it never had a gradient
@@ -177,8 +178,8 @@ def _step_size(
     )
 
 
-def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
-    """Return the name of the weight at each index of a state."""
+def _name_weights(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
+    """Return {index in the optimiser's state: weight name}; raise where that is not certain."""
     groups = [list(group["params"]) for group in state["param_groups"]]
     parameters = dict(unwrap(model).named_parameters())
     stored_names = [name for g in state["param_groups"] for name in g.get("param_names") or ()]
@@ -189,7 +190,7 @@ def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
     for names in (trained_names, list(parameters)):
         if len(names) == len(indices):
             weights = {name: tuple(parameters[name].shape) for name in names}
-            matches = _match(groups, _state_shapes(state), weights)
+            matches = _match_by_shape(groups, _state_shapes(state), weights)
             if matches:
                 return matches
     raise SettingError(
@@ -200,7 +201,7 @@ def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
 
 
 def _state_shapes(state: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    """Return the shapes of a state's moments by index; none of weights without moments."""
+    """Return {state index: shape} of the optimiser's moments, where it keeps any."""
     shapes = {}
     for index, values in state["state"].items():
         moments = values.get("exp_avg_sq", values.get("momentum_buffer"))
@@ -209,12 +210,12 @@ def _state_shapes(state: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
     return shapes
 
 
-def _match(
+def _match_by_shape(
     groups: Sequence[Sequence[int]],
     shapes: Mapping[int, tuple[int, ...]],
     weights: Mapping[str, tuple[int, ...]],
 ) -> dict[int, str]:
-    """Return the weight's name of each state index; empty where it is not certain."""
+    """Return {state index: weight name} by order and shapes; empty where not certain."""
     # Certain are shapes that agree in the order of indices, or in the only way to deal the weights
     # out to the groups that keeps each group's order. groups: state indices of each. shapes: of
     # states, as far as they say them. weights: name → shape, in the model's order.

@@ -25,11 +25,7 @@ from datassay.score.influence.exact_blocks import LARGEST_SIDE, curvature_bytes,
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import QUERY_VALUES
 from datassay.score.influence.linearized.choice import QUERIES, SHARES, choice_samples
-from datassay.score.influence.trained_network import (
-    TrainedNetwork,
-    trained_network,
-    with_temperature,
-)
+from datassay.score.influence.trained_network import TrainedNetwork, soften_loss, trained_network
 from datassay.score.settings import PLANNED, Influence, Queries, TrainedWeights, check_top
 
 # Passes over an effect that the search for the largest ones takes.
@@ -108,7 +104,7 @@ def influence_plan(
     if val is not None:
         queries = batches(val, network.pass_size, "val")
         m = sum(len(ids) for ids, _ in queries) if queries.n is None else queries.n
-    with_temperature(network, TrainedWeights.temperature)
+    soften_loss(network, TrainedWeights.temperature)
     batch = next(iter(network.train))
     one_batch = Batches(lambda: iter([batch]), batch[0], len(batch[0]))
     pilot = _Pilot.measure(replace(network, train=one_batch), len(batch[0]), seed)
@@ -117,7 +113,7 @@ def influence_plan(
     plan = _assemble(network, pilot, curvature, sizes, top)
     if not n_linear:
         return plan
-    return _with_choice(plan, network, pilot, curvature, n_linear, choice_seconds)
+    return _add_choice(plan, network, pilot, curvature, n_linear, choice_seconds)
 
 
 class _Sizes(NamedTuple):
@@ -141,7 +137,7 @@ class _Pilot:
 
     @classmethod
     def measure(cls, network: TrainedNetwork, size: int, seed: int) -> "_Pilot":
-        """Run the network's one batch, of `size` samples."""
+        """Return timings and sizes of one batch of `size` samples through the network."""
 
         def time_pass(call: Callable[[], Any]) -> tuple[float, Any]:
             return time_call(call, size, network.device)
@@ -161,13 +157,9 @@ def held_bytes(gradients: Gradients) -> float:
 
 
 def _assemble(
-    network: TrainedNetwork,
-    pilot: _Pilot,
-    curvature: str,
-    sizes: _Sizes,
-    top: int | None,
+    network: TrainedNetwork, pilot: _Pilot, curvature: str, sizes: _Sizes, top: int | None
 ) -> InfluencePlan:
-    """Return the plan of influence: passes, seconds and memory, from the pilot's measurements."""
+    """Return the plan: passes, seconds and memory, scaled up from the pilot batch."""
     n, m, n_models = sizes
     blocks = network.per_sample.blocks
     is_exact = exact_rule(curvature, n, blocks)
@@ -176,7 +168,7 @@ def _assemble(
     n_curvature_passes = 1 if all(is_exact(block) for block in blocks) else 2
     n_root = n_curvature_passes * n  # samples whose gradients by the outputs are taken
     n_loss = m + ceil(m / group) * n  # queries, and samples once for each group of queries
-    n_own = 0 if network.own_loss is None else n  # for self-influence
+    n_own = 0 if network.self_influence_loss is None else n  # for self-influence
     work = [
         _count_operations(block, pilot, is_exact(block), n, n_loss + n_own, m * n)
         if block.name in pilot.uses
@@ -193,13 +185,13 @@ def _assemble(
         n_queries=m,
         n_models=n_models,
         passes=n_models * (n_root * (1 + pilot.n_vectors) + 2 * n_loss + n_own),
-        peak_bytes=_peak(network, pilot, is_exact, sizes, min(group, m), top),
+        peak_bytes=_peak_bytes(network, pilot, is_exact, sizes, min(group, m), top),
         seconds=n_models * model_seconds,
     )
 
 
 def blocks_of(network: TrainedNetwork, is_exact: Callable[[Block], bool]) -> dict[str, Any]:
-    """Return a `BlockPlan`'s values about the network, its samples and this machine."""
+    """Return the entries of a `BlockPlan` that describe blocks, samples and free memory."""
     blocks = network.per_sample.blocks
     return {
         "block": np.array([b.name for b in blocks]),
@@ -210,7 +202,7 @@ def blocks_of(network: TrainedNetwork, is_exact: Callable[[Block], bool]) -> dic
     }
 
 
-def _with_choice(
+def _add_choice(
     plan: InfluencePlan,
     network: TrainedNetwork,
     pilot: _Pilot,
@@ -218,7 +210,7 @@ def _with_choice(
     n: int,
     training_seconds: float,
 ) -> InfluencePlan:
-    """Return the plan with the choice of damping, for which n samples are linearised."""
+    """Return the plan with the work of choosing damping added, on n linearised samples."""
     k = network.n_outputs or 1
     blocks = network.per_sample.blocks
     is_exact = exact_rule(curvature, n, blocks)
@@ -227,7 +219,7 @@ def _with_choice(
     work = []
     for block in blocks:
         if is_exact(block):
-            work.append(_choice_operations(block.size, n, n * pilot.n_vectors))
+            work.append(_count_choice_operations(block.size, n, n * pilot.n_vectors))
         elif block.name in pilot.uses:
             n_other = n_tried * (n + QUERIES)
             work.append(_count_operations(block, pilot, False, n, n_other, n_tried * n * QUERIES))
@@ -244,8 +236,8 @@ def _with_choice(
     )
 
 
-def _choice_operations(size: int, n: int, n_roots: int) -> dict[str, float]:
-    """Return operations of the choice by an exact block, with roots of its Hessian by n samples."""
+def _count_choice_operations(size: int, n: int, n_roots: int) -> dict[str, float]:
+    """Return {precision: operations} of trying all dampings on one exact block."""
     side = min(size, n_roots)
     n_gradients = 2 * n + QUERIES  # losses of two temperatures
     products = 2.0 * side * (side * max(size, n_roots) + n_gradients * size)
@@ -256,7 +248,7 @@ def _choice_operations(size: int, n: int, n_roots: int) -> dict[str, float]:
 def _count_operations(
     block: Block, pilot: _Pilot, is_exact: bool, n: int, n_other: int, n_effects: int
 ) -> dict[str, float]:
-    """Return a block's operations by kind; gradients are in the network's precision."""
+    """Return {kind: operations} of fitting one block and of its effects."""
     # The curvature is fitted to n samples; `n_other` gradients are those of losses and queries.
     n_fitted = pilot.n_vectors * n
     sides = [0 if side > LARGEST_SIDE or side == 1 else side for side in block.shape]
@@ -274,7 +266,7 @@ def _count_operations(
 def _count_uses(
     uses: list[Use], shape: tuple[int, int], sides: list[int]
 ) -> Iterator[tuple[float, float, float]]:
-    """Yield each use's operations per sample: to form a gradient, to rotate it, to sum moments."""
+    """Yield per use operations per sample: to form a gradient, rotate it, sum its moments."""
     # `sides` are those of the block that have a basis, else 0.
     rows, columns = shape
     n_left, n_right = sides
@@ -292,7 +284,7 @@ def _count_uses(
         yield form, form + min(by_factors, by_whole), by_factors
 
 
-def _peak(
+def _peak_bytes(
     network: TrainedNetwork,
     pilot: _Pilot,
     is_exact: Callable[[Block], bool],
@@ -300,7 +292,7 @@ def _peak(
     n_queries: int,
     top: int | None,
 ) -> float:
-    """Return the most bytes at once: while a last network is fitted, or effects are computed."""
+    """Return the peak bytes: of fitting the last network, or of computing effects."""
     n, m, n_models = sizes
     blocks = network.per_sample.blocks
     weight_bytes, itemsize, formed_bytes = network_bytes(network)
@@ -315,7 +307,7 @@ def _peak(
 
 
 def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:
-    """Return bytes of all weights, of one, and of a pass's gradients of the largest block."""
+    """Return the bytes of all weights, of one, and of a batch's gradients of the largest block."""
     weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
     itemsize = next(network.model.parameters()).element_size()
     largest = max(b.size for b in network.per_sample.blocks)
@@ -323,7 +315,7 @@ def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:
 
 
 def kept_bytes(block: Block, is_exact: bool, itemsize: int) -> float:
-    """Return the bytes of a block's matrices and, where factored, its float64 eigenvalues."""
+    """Return the bytes of a fitted block's basis; where factored, with float64 eigenvalues."""
     if is_exact:
         return float(itemsize * block.size**2)
     sides = [side for side in block.shape if 1 < side <= LARGEST_SIDE]

@@ -69,21 +69,21 @@ class Request:
     unit: float = 1.0
 
     def progress_of(self, index: int, n: int) -> Progress:
-        """Return the progress of the index-th of n networks, as a part of that of all."""
+        """Return the index-th of n networks' progress function, counted within all networks."""
         if n == 1:
             return self.progress
         return lambda step, done, total: self.progress(step, index * total + done, n * total)
 
     @property
     def takes_gradients(self) -> bool:
-        """Whether gradients alone are needed, so that any batches will do."""
+        """Whether the method needs only per-sample gradients, so that any batches will do."""
         if self.method == "gauss_newton":
             return self.curvature != "whole"
         return self.method in {"tracin", "segments"}
 
 
 def check_request(request: Request, function: Callable[..., Any] | None) -> None:
-    """Raise if a setting is unknown or out of range; `function` takes the method's settings."""
+    """Raise if a setting is unknown or out of range; `function`'s parameters are allowed."""
     for name, value, allowed in (
         ("curvature", request.curvature, CURVATURES),
         ("response", request.response, RESPONSES),

@@ -47,7 +47,7 @@ class TrainingSegment:
     update: Update | None = None
 
     def of_loss(self, unit: float) -> "TrainingSegment":
-        """Return the segment for losses `unit` times the training's: t (H + λ) stays the same."""
+        """Return the segment for losses `unit` times the training's; t (H + Λ) stays."""
         update = self.update
         if update is not None and unit != 1:
             decay = {name: unit * value for name, value in update.decay.items()}
@@ -55,14 +55,14 @@ class TrainingSegment:
         return replace(self, time=self.time / unit, update=update)
 
     def metrics(self, blocks: Sequence[Block], penalty: float = 0.0) -> dict[str, Metric]:
-        """Return the optimiser's D and Λ by blocks; empty where there is no optimiser."""
+        """Return {block: step sizes D and decay Λ}; empty without an optimiser state."""
         if self.update is None:
             return {}
         return {block.name: self.update.of_block(block, penalty) for block in blocks}
 
 
 def run_name(run: Sequence[TrainingSegment]) -> str:
-    """Return words that follow the method's name: whose run; empty where no optimiser is known."""
+    """Return " of Adam's run" or the like, to follow the method's name; "" if not known."""
     update = run[-1].update
     if update is None:
         return ""
@@ -114,7 +114,7 @@ def segment_settings(
     checkpoints: Sequence[nn.Module] | None = None,
     optimizer: Sequence[Any] | None = None,
 ) -> list[TrainingSegment]:
-    """Return the segments of a run, from checkpoints and the updates done at each, `steps`."""
+    """Return a run's segments, one per checkpoint; steps: updates done until each."""
     # Source: Bae et al. (2024), SOURCE. Deviates: each segment takes the gradients and Hessian at
     # its end, not their mean over checkpoints within it. The optimiser's metric is ours.
     networks = list(checkpoints or ())
@@ -139,7 +139,7 @@ def segment_settings(
 def _read_updates(
     optimizer: Sequence[Any] | None, networks: Sequence[nn.Module]
 ) -> Sequence[Update | None]:
-    """Return the optimiser's state at each checkpoint; None for each where none are given."""
+    """Return step sizes and decay at each checkpoint, from `optimizer`; None for each without."""
     if optimizer is None:
         return [None] * len(networks)
     if len(optimizer) != len(networks):
@@ -150,23 +150,23 @@ def _read_updates(
 
 
 def set_time(bases: dict[str, BlockBasis], time: float) -> None:
-    """Set the response of a segment's spectral bases to F at t, in place of 1 / (λ + damping)."""
+    """Set `response` of a segment's bases to F(t) = (1 − exp(−rate t)) / rate, in place."""
     for basis in bases.values():
         rates = basis.eigenvalues + basis.damping
         # −expm1(−x): 1 − exp(−x) without cancellation. F is t where nothing is curved.
         gained = -torch.expm1(-rates * time) / rates.clamp_min(1e-300)
         basis.response = torch.where(rates * time > 1e-8, gained, time)
-        if basis.unturned is not None:
-            basis.response = basis.response * basis.unturned.to(rates)
+        if basis.outside_steps is not None:
+            basis.response = basis.response * basis.outside_steps.to(rates)
 
 
 def carry_back(
     models: Sequence[tuple[TrainedNetwork, dict[str, BlockBasis], Any, float]], group: list[Any]
 ) -> list[Directions]:
-    """Return each segment's directions F_l q_l of a group of queries, in the run's order."""
+    """Return the queries' directions in each segment, carried back from the run's end."""
     # models: network, bases, measure and t of each segment.
     network, _, measure, _ = models[-1]
-    values, q = _gradients(network, group, measure)  # of the last segment, by block
+    values, q = _query_gradients(network, group, measure)  # of the last segment, by block
     results = []
     for _, bases, _, time in reversed(models):
         by_block: dict[str, tuple[Tensor, Tensor | None]] = {}
@@ -179,10 +179,10 @@ def carry_back(
     return results[::-1]
 
 
-def _gradients(
+def _query_gradients(
     network: TrainedNetwork, group: list[Any], measure: Any
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the queries' values, [m], and their gradients by block, [m, size]."""
+    """Return the queries' values, [m], and gradients by block, [m, size]."""
     values: list[Tensor] = []
     shapes = {block.name: block.shape for block in network.per_sample.blocks}
     pieces: dict[str, list[Tensor]] = {name: [] for name in shapes}

@@ -42,8 +42,9 @@ class ShortTraining:
     damping: float = 0.0
 
     def solve(self, terms: Iterable[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]) -> float:
-        """Return the least λ ≥ 0 by which the decrement is small enough; keep it in `damping`."""
-        # `terms`: of each block the eigenvalues of H + damping, and the squares of ∇L along them.
+        """Return, and set as `damping`, the least λ ≥ 0 that bounds what is left to learn."""
+        # The bound is on the Newton decrement. `terms`: of each block the eigenvalues of H +
+        # damping, and the squares of ∇L along them.
         value_parts, square_parts = zip(*terms, strict=True)
         values = torch.cat(value_parts)
         squares = torch.cat(square_parts)
@@ -56,7 +57,7 @@ class ShortTraining:
 
 
 def added_damping(added: Sequence[float]) -> str:
-    """Return words that follow a method's name: what was added to damping; empty for nothing."""
+    """Return words on damping added for short training, to follow a method's name; or ""."""
     if not any(added):
         return ""
     values = " and ".join(f"{value:.2g}" for value in added)
@@ -116,7 +117,7 @@ def quadrature(
 
 
 def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTraining | None:
-    """Measure what a network's training left to learn, from ∇L; None where damping ignores it."""
+    """Return ∇L by block and the loss of zero outputs; None where damping ignores them."""
     # Damping ignores it where it is a number, or the loss is of values, the user's own, or of next
     # tokens, of which every network leaves most to learn. Cost: one pass forth and back.
     model = network.model

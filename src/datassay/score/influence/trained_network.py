@@ -64,7 +64,7 @@ class TrainedNetwork:
         takes_integers: whether it takes arrays of whole numbers.
         n_outputs: k, of classes; None where outputs are values, or the loss is the user's own.
         has_several: whether a sample has several targets, so that "output" names none of them.
-        own_loss: loss whose gradients `self_influence` is of; None: `loss`.
+        self_influence_loss: loss whose gradients `self_influence` is of; None: `loss`.
         compared: samples whose gradients a whole pass compared with autograd's, which later passes
             do not repeat.
         vectors: gradients by the outputs of a sample that tell the curvature well enough.
@@ -82,7 +82,7 @@ class TrainedNetwork:
     takes_integers: bool = False
     n_outputs: int | None = None
     has_several: bool = False
-    own_loss: Objective | None = None
+    self_influence_loss: Objective | None = None
     compared: Batches | None = None
     vectors: int = MOST_SUMMED
 
@@ -97,7 +97,7 @@ class TrainedNetwork:
         return next(self.model.parameters()).device
 
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
-        """Yield each batch's number of samples to remove, and the gradients of their losses."""
+        """Yield each batch's size and its per-sample gradients of the loss."""
         samples = coalesce(self.removed, self.train)
         is_known = self.compared is samples
         for ids, batch in samples:
@@ -109,11 +109,11 @@ class TrainedNetwork:
             yield len(ids), next(gradients)
 
     def both_gradients(self) -> Iterator[tuple[int, Gradients, Gradients | None]]:
-        """Yield batch sizes and gradients of `loss` and of `own_loss`; None without `own_loss`."""
-        if self.own_loss is None:
+        """Yield batch size, gradients of `loss`, and of `self_influence_loss` (or None)."""
+        if self.self_influence_loss is None:
             yield from ((size, gradients, None) for size, gradients in self.loss_gradients())
             return
-        losses = (self.loss, self.own_loss)
+        losses = (self.loss, self.self_influence_loss)
 
         def values(model: nn.Module, data: Any) -> Tensor:  # [b, 2]
             f, y = self.loss.align(outputs_of(model, data), self.loss.targets(data))
@@ -132,9 +132,9 @@ class TrainedNetwork:
             yield len(ids), gradients, own_grads
 
     def roots(self, seed: int, step: str) -> Iterator[Gradients]:
-        """Yield gradients J_iᵀ v, a batch and a v at a time, whose Σ J_iᵀ v vᵀ J_i is n times H."""
-        # H is the loss's Gauss–Newton Hessian. Where it is drawn (many outputs), that holds in the
-        # mean; each pass draws the same.
+        """Yield gradients J_iᵀ v whose outer products sum to n times the Hessian H."""
+        # One batch and one v at a time. H is the loss's Gauss–Newton Hessian. Where it is drawn
+        # (many outputs), that holds in the mean; each pass draws the same.
         generator = torch.Generator().manual_seed(seed)
         is_known = self.compared is self.train
         done = 0
@@ -147,10 +147,7 @@ class TrainedNetwork:
             if self.loss.kind.compares == "own":
                 root = drawn.sqrt()
                 yield from self.per_sample.gradients(
-                    self.loss.losses,
-                    batch,
-                    lambda v, root=root: [root.to(v)],
-                    is_known=is_known,
+                    self.loss.losses, batch, lambda v, root=root: [root.to(v)], is_known=is_known
                 )
             else:
                 targets: list[Tensor] = []  # aligned ones, that `values` hands to `vectors`
@@ -186,8 +183,9 @@ def trained_network(
     progress: Progress,
     direct: Collection[str] | None = None,
 ) -> TrainedNetwork:
-    """Copy the network and prepare its gradients; samples are what `batches` takes."""
+    """Return a copy of the network with its per-sample gradients, batches and loss."""
     # direct: tensors that no layer may give gradients of, so that blocks are another network's.
+    # train: anything that `batches` takes.
     copied = typed_copy(model, getattr(torch, precision))
     if device is not None:
         copied = copied.to(device)
@@ -196,13 +194,13 @@ def trained_network(
     samples = batches(train, 2, as_integers=as_integers)
     _, first_batch = next(iter(samples))
     example = to_model(rows(first_batch, slice(0, 2)), copied)
-    task = _known_task(train)
+    task = _infer_loss(train)
     targets = targets_of(example)
     more_targets = []
     if task is None and targets is not None:
-        more_targets = _more_targets(samples, targets)
+        more_targets = _read_targets(samples, targets)
     training_loss = objective(loss, copied, example, task, more_targets)
-    k = outputs_of_classes(training_loss, copied, example)
+    k = count_class_outputs(training_loss, copied, example)
     check_classes(training_loss, training_loss.targets(example), k)
     messages = check_logits(loss, training_loss, copied, example)
     outputs = None
@@ -223,13 +221,13 @@ def trained_network(
     return TrainedNetwork(
         copied, per_sample, samples, training_loss, n, progress, per_sample.warnings,
         pass_size=pass_size, takes_integers=as_integers, n_outputs=k,
-        has_several=_has_several(training_loss, copied, example),
+        has_several=_has_several_targets(training_loss, copied, example),
         vectors=max(FEWEST_VECTORS, -(-VECTORS // n)),
     )  # fmt: skip
 
 
-def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
-    """Return whether a sample has several numbers or labels to fit, not one class."""
+def _has_several_targets(loss: Objective, model: nn.Module, batch: Any) -> bool:
+    """Return whether each sample has several numbers or labels as its target."""
     if loss.kind.has_one_class or loss.kind.compares == "own":
         return False
     with torch.no_grad():
@@ -245,8 +243,8 @@ def _sums(model: nn.Module, batch: Any) -> Tensor:
     return outputs_of(model, batch).flatten(1).sum(1)
 
 
-def _known_task(train: Any) -> str | None:
-    """Return the loss for "auto" where the sample set says it, else None: its targets decide."""
+def _infer_loss(train: Any) -> str | None:
+    """Return the loss that "auto" means for a SampleSet; None: the targets must decide."""
     if not isinstance(train, SampleSet):
         return None
     if train.is_classification:
@@ -256,8 +254,8 @@ def _known_task(train: Any) -> str | None:
     return None
 
 
-def _more_targets(parts: Batches, example: Tensor) -> list[Tensor]:
-    """Return targets of samples where they may be labels or values; empty where they are clear."""
+def _read_targets(parts: Batches, example: Tensor) -> list[Tensor]:
+    """Return further batches' targets, where `example` may be labels or values; else []."""
     if not (example.is_floating_point() or example.ndim == 2):
         return []
     results = []
@@ -271,8 +269,8 @@ def _more_targets(parts: Batches, example: Tensor) -> list[Tensor]:
     return results
 
 
-def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | None:
-    """Count a network's outputs per position, one per class; None where it has no classes."""
+def count_class_outputs(loss: Objective, model: nn.Module, batch: Any) -> int | None:
+    """Count the outputs per position, one per class; None where the loss has no classes."""
     if loss.kind.compares == "own":
         return None
     with torch.no_grad():
@@ -290,7 +288,7 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
 
 
 def weights_at(samples: Batches, start: int, size: int) -> Tensor:
-    """Return the weights in the mean loss of `size` samples from `start` on; 1 where all equal."""
+    """Return the weights in the mean loss of samples start ... start + size; 1 by default."""
     if samples.weights is None:
         return torch.ones(size, dtype=torch.float64)
     return torch.from_numpy(samples.weights[start : start + size])
@@ -305,8 +303,8 @@ def apply_temperature(loss: Objective, temperature: float | str) -> Objective:
     return replace(loss, temperature=float(temperature))
 
 
-def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
-    """Set a network's loss to the softened one; with "auto" not that of self-influence."""
+def soften_loss(network: TrainedNetwork, temperature: float | str) -> None:
+    """Set the network's loss to the softened one; "auto" keeps it for self-influence."""
     training_loss = network.loss
     network.loss = apply_temperature(training_loss, temperature)
     is_auto = isinstance(temperature, str)
@@ -316,16 +314,16 @@ def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
             f"temperature={temperature:g} was not applied: it is of losses of classes, and this "
             f"one is {name}."
         )
-    network.own_loss = None
+    network.self_influence_loss = None
     if is_auto and network.loss.temperature != training_loss.temperature:
-        network.own_loss = training_loss
+        network.self_influence_loss = training_loss
 
 
-def temperatures(network: TrainedNetwork) -> str:
-    """Return words that follow the method's name: its temperatures; empty where none softens."""
+def describe_temperature(network: TrainedNetwork) -> str:
+    """Return the temperature in words, to follow the method's name; "" where none softens."""
     effects = network.loss.temperature
     if effects == 1 or not network.loss.has_temperature:
         return ""
-    self_loss = network.own_loss
+    self_loss = network.self_influence_loss
     own_temperature = "" if self_loss is None else f" ({self_loss.temperature:g} of self-influence)"
     return f", temperature {effects:g}{own_temperature}"

@@ -45,7 +45,7 @@ def is_trainer(model: Any) -> bool:
 
 
 def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer:
-    """Take a Trainer apart: its network, samples, loss and notes on its training."""
+    """Return a Trainer's network, samples, loss, and notes on its training."""
     if queries is not None and val is not None:
         raise SettingError(
             "a Trainer has its own training samples; give the queries alone: "
@@ -101,7 +101,7 @@ class _Collate:
         return batch
 
     def _select(self, sample: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the columns of a sample that the model takes, without ids."""
+        """Return a sample's columns that the model takes, without ids."""
         return {
             name: value
             for name, value in sample.items()
@@ -110,7 +110,7 @@ class _Collate:
 
 
 def _remove_mixed_precision(model: nn.Module) -> nn.Module:
-    """Return the network without accelerate's mixed precision, whose forward a copy would share."""
+    """Return a copy without accelerate's mixed-precision forward, which refers to the model."""
     if "_original_forward" not in vars(model):
         return model
     network = copy.deepcopy(model)
@@ -119,7 +119,7 @@ def _remove_mixed_precision(model: nn.Module) -> nn.Module:
 
 
 def _list_notes(trainer: Any) -> tuple[str, ...]:
-    """Return a note where the Trainer's loss is the user's own; else none."""
+    """Return a note if the Trainer's loss is the user's own; else ()."""
     method = getattr(type(trainer), "compute_loss", None)
     module = getattr(method, "__module__", "")
     is_own = method is not None and not module.startswith("transformers.")

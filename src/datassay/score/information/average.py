@@ -106,7 +106,7 @@ def average_information(
     n_draws = []
     for f, size in enumerate(sizes):
         information = np.full((draws, len(lin)), np.nan)  # nan where a sample is not drawn
-        for d, subset in enumerate(_balanced_subsets(rng, len(lin), size, draws)):
+        for d, subset in enumerate(_draw_balanced(rng, len(lin), size, draws)):
             scores = sample_information(lin.subset(subset), **settings)
             information[d, subset] = scores.information
             progress("information in random subsets", f * draws + d + 1, draws * len(sizes))
@@ -126,7 +126,7 @@ def average_information(
 
 
 def check_memory(draws: int, n: int) -> None:
-    """Raise if draws x n informations, and as many values for their spread, exceed the memory."""
+    """Raise if the results of `draws` subsets of n samples do not fit in memory."""
     needed = 2 * 8 * draws * n
     available = available_memory()
     if needed > available:
@@ -138,7 +138,7 @@ def check_memory(draws: int, n: int) -> None:
 
 
 def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int) -> None:
-    """Raise for fractions and draws that leave too few samples, or draw one only once."""
+    """Raise if fractions leave too few samples, or some are drawn only once."""
     require(shares, "fractions", "hold at least one fraction", "none")
     for share, size in zip(shares, sizes, strict=True):
         if not (0 < share < 1 and 2 <= size < n):
@@ -154,10 +154,10 @@ def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int
             )
 
 
-def _balanced_subsets(
+def _draw_balanced(
     rng: np.random.Generator, n: int, size: int, draws: int
 ) -> Iterator[Int[np.ndarray, " size"]]:
-    """Yield random subsets of the samples that were drawn least so far, in ascending order."""
+    """Yield random subsets in ascending order; the samples drawn least come first."""
     n_drawn = np.zeros(n, int)
     for _ in range(draws):
         subset = np.sort(np.lexsort((rng.random(n), n_drawn))[:size])
@@ -165,7 +165,7 @@ def _balanced_subsets(
         yield subset
 
 
-def _of_run(context: Context) -> AverageInformation | None:
+def _score_run(context: Context) -> AverageInformation | None:
     """Return a run's average information; None unless subsets are asked for."""
     draws = context.options.get("subsets", 0)
     settings = context.select_options("smoothing", "sigma", "batch_size", *RUN)
@@ -175,8 +175,8 @@ def _of_run(context: Context) -> AverageInformation | None:
     return average_information(context.lin, draws=draws, **settings)
 
 
-def _steps(sizes: Sizes) -> list[PlanStep]:
-    """Return the plan's step: each subset's decomposition and its removals."""
+def _plan_steps(sizes: Sizes) -> list[PlanStep]:
+    """Return the planned work: each subset's decomposition and removals."""
     draws = sizes.options.get("subsets", 0)
     if not draws:
         return []
@@ -194,7 +194,7 @@ def _steps(sizes: Sizes) -> list[PlanStep]:
 SCORE = Score(
     name="average_information",
     help="How much a sample tells given random subsets of the others, in nats.",
-    compute=_of_run,
+    compute=_score_run,
     is_in_text=True,
-    cost=_steps,
+    cost=_plan_steps,
 )

@@ -64,7 +64,7 @@ class CommonInformation(Tabular):
 
 
 def nearest_sets(lin: Linearization, size: int = 3, most: int = 20) -> Int[np.ndarray, "q size"]:
-    """Find the samples most alike in the kernel, `size` at a time: candidates for a set.
+    """Return sets of `size` samples that are most alike in the kernel.
 
     Args:
         lin: the linearisation of n samples.
@@ -102,7 +102,7 @@ def common_information(
     progress: Progress = silent,
     **run: Unpack[Run],
 ) -> CommonInformation:
-    """Measure how much several samples or groups repeat each other, or tell only together.
+    """Compute how far several samples or groups repeat each other, or inform only jointly.
 
     a_i(x) = f_{R ∪ i}(x) − f_R(x), R all samples outside the set; I_i(x) = ‖a_i(x)‖²/(2σ²)
     common = mean_x min_i I_i(x);  any_one = mean_x max_i I_i(x);  jointly = mean_x I_{1…s}(x)
@@ -177,7 +177,7 @@ def _measure_set(
 
 
 def _check_parts(parts: Sequence[int | ArrayLike], n: int) -> list[Int[Tensor, " _"]]:
-    """Return the positions of each part of a set; raise if parts overlap or leave no sample."""
+    """Return the positions of a set's parts; raise if they overlap or leave no sample."""
     require(2 <= len(parts) <= MOST_PARTS, "a set", f"have 2 to {MOST_PARTS} parts", len(parts))
     _, members = named_groups([np.atleast_1d(np.asarray(p)) for p in parts], n)
     merged = torch.cat(members)

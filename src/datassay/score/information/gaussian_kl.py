@@ -56,7 +56,7 @@ def gaussian_kl(
 
 
 def _reciprocal_condition(eigenvalues: Float[Tensor, " p"]) -> float:
-    """Return the smallest over the largest of ascending eigenvalues; 0 if none is positive."""
+    """Return the smallest over the largest of ascending eigenvalues; 0 if none is > 0."""
     if eigenvalues[-1] > 0:
         return float(eigenvalues[0] / eigenvalues[-1])
     return 0.0
@@ -93,11 +93,7 @@ class KlInformation(Tabular):
 
 
 def kl_information(
-    lin: Linearization,
-    *,
-    batch_size: int,
-    progress: Progress = silent,
-    **run: Unpack[Run],
+    lin: Linearization, *, batch_size: int, progress: Progress = silent, **run: Unpack[Run]
 ) -> KlInformation:
     """Compute KL(p(w | S) ‖ p(w | S₋ᵢ)) of SGD's steady states, each with its own covariance.
 
@@ -128,11 +124,11 @@ def kl_information(
 def divergences(
     training: TrainingRun, ids: np.ndarray, batch_size: int, progress: Progress = silent
 ) -> KlInformation:
-    """Return `kl_information` of a training run whose settings are checked."""
+    """Return the KL information of every sample, for checked settings."""
     check_not_null(training.basis)
     in_range = training.basis.eigenvalues > 0
     rows = training.basis.whole_rows()[:, :, in_range] * training.basis.metric[in_range].sqrt()
-    full = _steady_state(rows, training.residual, training.run, batch_size)
+    full = _solve_steady_state(rows, training.residual, training.run, batch_size)
     if full is None or any(
         _reciprocal_condition(torch.linalg.eigvalsh(covariance)) <= NULL_FRACTION
         for covariance in full.covariances
@@ -142,7 +138,7 @@ def divergences(
             f"infinite; {len(ids)} samples do not reach {rows.shape[2]} directions. Use "
             "smoothing='sgd' of sample_information, more samples or fewer features."
         )
-    parts = _divergence_parts(training, rows, full, batch_size, progress)
+    parts = _compute_divergences(training, rows, full, batch_size, progress)
     return KlInformation(
         information=parts.sum(1),
         shift=parts[:, 0],
@@ -160,21 +156,21 @@ class _Gaussians(NamedTuple):
     covariances: list[Float[Tensor, "p p"]]
 
 
-def _divergence_parts(
+def _compute_divergences(
     training: TrainingRun,
     rows: Float[Tensor, "n b p"],
     full: _Gaussians,
     batch_size: int,
     progress: Progress,
 ) -> Float[np.ndarray, "n 2"]:
-    """Return the parts of means and of covariances of the divergence without each sample."""
+    """Return each sample's divergence, split into parts of means and covariances, [n, 2]."""
     # `full` is SGD's steady state with all samples.
     n = len(rows)
     run = training.leave_out(1)
     parts = np.zeros((n, 2))
     for i in range(n):
         keep = torch.arange(n) != i
-        state = _steady_state(rows[keep], training.residual[keep], run, batch_size)
+        state = _solve_steady_state(rows[keep], training.residual[keep], run, batch_size)
         if state is None:
             parts[i] = np.inf
             continue
@@ -184,13 +180,10 @@ def _divergence_parts(
     return parts
 
 
-def _steady_state(
-    rows: Float[Tensor, "s b p"],
-    residual: Float[Tensor, "s b c"],
-    run: Dynamics,
-    batch_size: int,
+def _solve_steady_state(
+    rows: Float[Tensor, "s b p"], residual: Float[Tensor, "s b c"], run: Dynamics, batch_size: int
 ) -> _Gaussians | None:
-    """Return SGD's steady state on some samples; None where it has no noise or no bound."""
+    """Return SGD's stationary Gaussian on some samples; None if it has no noise or no bound."""
     # No bound: a direction with neither data nor penalty. No noise: every sample fitted exactly.
     flat = rows.flatten(0, 1)
     eigenvalues, axes = torch.linalg.eigh(flat.T @ flat)

@@ -58,7 +58,7 @@ class GroupRemovals:
 def group_removals(
     training: TrainingRun, groups: Sequence[Int[Tensor, " _"]]
 ) -> Iterator[GroupRemovals]:
-    """Yield the coordinates of w − w₋g for every group, chunks of groups of one size at a time."""
+    """Yield w − w₋g of every group in the eigenbasis, chunks of equal-sized groups."""
     # Source: METHODS §2, beyond S1. Exact, as `removals`.
     trained = training.fit_weights()
     projected = training.basis.project(training.residual)
@@ -86,10 +86,10 @@ def group_removals(
 
 
 def _choose_way(training: TrainingRun, run: Dynamics, size: int) -> Callable[..., Tensor]:
-    """Return the way of least cost for groups of a size: _delete, _refit or _iterate."""
+    """Return the cheapest of _delete, _refit and _iterate for groups of this size."""
     basis = training.basis
     n, b, p = basis.rows.shape
-    refit_work = _refit_work(n * b, size * b, p)
+    refit_work = _count_refit_work(n * b, size * b, p)
     # Removing samples can only lower λ_max, but how far is known only after a decomposition.
     if run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2:
         return _refit
@@ -107,16 +107,16 @@ def _choose_way(training: TrainingRun, run: Dynamics, size: int) -> Callable[...
 
 
 def removal_work(n: int, b: int, p: int, sizes: Sequence[int], n_shifts: int) -> float:
-    """Count operations for leaving out groups of these sizes, each in its cheaper way."""
+    """Return the operations of removing groups of these sizes, each the cheaper way."""
     total = 0
     for size in sizes:
-        refit_work = _refit_work(n * b, size * b, p)
+        refit_work = _count_refit_work(n * b, size * b, p)
         total += min(refit_work, _deletion_work(size * b, p, n_shifts))
     return float(total)
 
 
-def _refit_work(n_rows: int, n_removed: int, p: int) -> int:
-    """Count operations of `_refit` without some of the rows; p: the basis' size."""
+def _count_refit_work(n_rows: int, n_removed: int, p: int) -> int:
+    """Return the operations of `_refit` without n_removed of n_rows rows."""
     n_remaining = n_rows - n_removed
     side = min(n_remaining, p)
     read_work = 0
@@ -137,7 +137,7 @@ def _delete(
     projected: Float[Tensor, "p c"],
     fits: Penalised | None,
 ) -> Float[Tensor, "p g c"]:
-    """Return weights without each group by the block formula, from the weights with all samples."""
+    """Return weights without each group, updated from the weights with all samples."""
     basis = training.basis
     rows = basis.rows_of(members.flatten()).unflatten(0, members.shape)
     blocks = RemovalBlocks(
@@ -153,7 +153,7 @@ def _delete(
 
 
 def _share_rows(basis: Eigenbasis, members: Int[Tensor, "g size"]) -> tuple[Tensor, Tensor] | None:
-    """Return the groups' distinct rows, and where each group's rows are; None: no work saved."""
+    """Return the groups' distinct rows and each group's positions in them; None: no gain."""
     distinct, positions = members.unique(return_inverse=True)
     b = basis.rows.shape[1]
     n_rows = len(distinct) * b
@@ -173,7 +173,7 @@ def _iterate(
 def _refit(
     training: TrainingRun, run: Dynamics, members: Int[Tensor, "1 size"]
 ) -> Float[Tensor, "p 1 c"]:
-    """Return the weights after the run on all samples but one group, from an eigendecomposition."""
+    """Return weights trained without one group, by a new eigendecomposition."""
     # That of the rest's kernel or of its second moments, whichever is smaller.
     basis = training.basis
     n, b, p = basis.rows.shape

@@ -58,7 +58,7 @@ def group_information(
     progress: Progress = silent,
     **run: Unpack[Run],
 ) -> GroupInformation:
-    """Measure the information that weights or predictions lose without a whole group.
+    """Compute the information that weights or predictions lose without whole groups.
 
     functional: (1/(2σ²m)) Σ_j ‖f(x_j) − f₋g(x_j)‖²;  isotropic: ‖w − w₋g‖²/(2σ²)
 
@@ -110,7 +110,7 @@ def informations(
     sigma: float,
     progress: Progress = silent,
 ) -> Float[np.ndarray, " g"]:
-    """Return each group's information under one run, in nats, in the order of the groups."""
+    """Return each group's information in nats, under one run."""
     basis = training.basis
     if smoothing == "functional":
         measure = basis.squared_predictions()
@@ -130,7 +130,7 @@ def informations(
 
 
 def named_groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
-    """Return the names of groups, and the positions of the members of each; raise if unusable."""
+    """Return groups' names and their members' positions; raise if a group is unusable."""
     # groups: n labels, or a list of positions per group, whose names are 0, 1, ...
     require(len(groups) != 0, "groups", "hold at least one group", "none")
     if all(np.ndim(group) == 0 for group in groups):
@@ -151,7 +151,7 @@ def named_groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
 
 
 def _check_group(name: object, group: np.ndarray, n: int) -> None:
-    """Raise if a group is no list of distinct positions of some, but not all, of n samples."""
+    """Raise unless a group is distinct positions of some, but not all, of n samples."""
     if group.ndim != 1 or len(group) == 0 or not np.issubdtype(group.dtype, np.integer):
         raise SettingError(
             f"a group must be a non-empty list of whole positions; group {name} is of shape "

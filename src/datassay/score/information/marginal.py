@@ -120,15 +120,15 @@ def marginal_information(
         queries = query_rows.reshape(-1, b, rows.shape[2])
     training = training_run(_select(lin, rows, train_idx), **run)
     w_without, w = _fit_weights(training, rows[torch.from_numpy(train_idx)])
-    m, k = _scale(w[None], queries, sigma).shape[1:]
+    m, k = _scale_changes(w[None], queries, sigma).shape[1:]
     shifts = torch.empty(len(train_idx), len(fresh_idx), m, k, dtype=torch.float64)
     for j, i in enumerate(fresh_idx):
         idx = np.append(train_idx, i)
         lin_j = _select(lin, rows, idx)
-        run_j = TrainingRun(_stable_basis(lin_j, training.run), lin_j.residual, training.run, "sum")
+        run_j = TrainingRun(_decompose(lin_j, training.run), lin_j.residual, training.run, "sum")
         # All but the last sample, whose removal is the run on S again.
         replaced, _ = _fit_weights(run_j, rows[torch.from_numpy(idx)])
-        shifts[:, j] = _scale(replaced[:-1] - w, queries, sigma)
+        shifts[:, j] = _scale_changes(replaced[:-1] - w, queries, sigma)
         progress("another sample in place of each", j + 1, len(fresh_idx))
     # KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)) of shifts u, mean over m, by each draw.
     noise = torch.from_numpy(np.random.default_rng(seed).standard_normal((draws, shifts.shape[3])))
@@ -137,7 +137,7 @@ def marginal_information(
         information=estimates.mean(1).numpy(),
         standard_error=(estimates.std(1) / math.sqrt(draws)).numpy(),
         replaced=shifts.square().sum(3).mean((1, 2)).numpy() / 2,
-        left_out=_scale(w_without - w, queries, sigma).square().sum(2).mean(1).numpy() / 2,
+        left_out=_scale_changes(w_without - w, queries, sigma).square().sum(2).mean(1).numpy() / 2,
         ids=lin.ids[train_idx],
         smoothing=smoothing,
         sigma=float(sigma),
@@ -146,7 +146,7 @@ def marginal_information(
 
 
 def _check_fresh(fresh: ArrayLike, n: int) -> Int[np.ndarray, " q"]:
-    """Return the positions of the fresh samples; raise if they are not distinct positions."""
+    """Return the positions of the fresh samples; raise unless they are distinct."""
     idx = np.asarray(fresh)
     is_list = idx.ndim == 1 and len(idx) > 0 and np.issubdtype(idx.dtype, np.integer)
     rule = f"hold distinct whole positions from 0 to {n - 1}"
@@ -163,7 +163,7 @@ def _check_fresh(fresh: ArrayLike, n: int) -> Int[np.ndarray, " q"]:
 def _select(
     lin: Linearization, rows: Float[Tensor, "n b p"], idx: Int[np.ndarray, " s"]
 ) -> Linearization:
-    """Return some samples, with rows as features; `rows` are all samples' in one basis."""
+    """Return the linearisation of some samples, with `rows` [n, b, p] as features."""
     features = rows[torch.from_numpy(idx)].flatten(0, 1)
     n_rows, n_features = features.shape
     form = replace(lin.form, representation="features", n_rows=n_rows, n_features=n_features)
@@ -173,8 +173,8 @@ def _select(
     return replace(without_val.subset(idx), kernel=None, features=features, form=form)
 
 
-def _stable_basis(lin: Linearization, run: Dynamics) -> Eigenbasis:
-    """Return the eigenbasis of some samples; raise if descent is unstable on them."""
+def _decompose(lin: Linearization, run: Dynamics) -> Eigenbasis:
+    """Return the samples' eigenbasis; raise if gradient descent is unstable on them."""
     basis = eigenbasis(lin)
     if run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2:
         raise SettingError(
@@ -187,7 +187,7 @@ def _stable_basis(lin: Linearization, run: Dynamics) -> Eigenbasis:
 def _fit_weights(
     training: TrainingRun, rows: Float[Tensor, "n b p"]
 ) -> tuple[Float[Tensor, "n p c"], Float[Tensor, "p c"]]:
-    """Return trained weights in coordinates of `rows`: without each sample, and with all."""
+    """Return weights trained without each sample, and with all, in coordinates of `rows`."""
     basis = training.basis
     axes = weight_axes(basis, rows.flatten(0, 1))
     in_range = basis.eigenvalues > 0
@@ -197,10 +197,10 @@ def _fit_weights(
     return trained - torch.cat(changes), trained
 
 
-def _scale(
+def _scale_changes(
     change: Float[Tensor, "n p c"], queries: Float[Tensor, "m b p"] | None, sigma: float
 ) -> Float[Tensor, "n m k"]:
-    """Return each query's output changes over σ; without queries (m = 1) the weights' over σ."""
+    """Return each query's output change over σ, [n, m, k]; without queries the weights'."""
     if queries is None:
         return change.flatten(1)[:, None] / sigma
     return torch.einsum("mbp,npc->nmbc", queries, change).flatten(2) / sigma
@@ -209,7 +209,7 @@ def _scale(
 def _draw_divergences(
     u: Float[Tensor, "m q k"], noise: Float[Tensor, "draws k"]
 ) -> Float[Tensor, " draws"]:
-    """Return one sample's divergence as each draw ξ and −ξ estimate it, mean over m."""
+    """Return Monte Carlo estimates of one sample's divergence, mean over m queries."""
     # −E log A, A = (1/q) Σ_j exp(u_j ξ − ½‖u_j‖²). E A = 1, so that A − 1 − log A, never negative,
     # has the same mean and next to no variance where all u are small.
     total = torch.zeros(len(noise), dtype=torch.float64)

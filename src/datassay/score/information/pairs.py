@@ -22,7 +22,7 @@ from datassay.score.settings import Queries, Run, Smoothing
 
 
 def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
-    """Return each sample with the other of largest cosine in the kernel, every pair once.
+    """Return pairs of each sample with its most similar one by the kernel's cosine.
 
     cos(i, j) = tr Θ_ij / √(tr Θ_ii tr Θ_jj),  Θ_ij the b x b block of samples i and j
 
@@ -44,7 +44,7 @@ def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
 
 
 def cosines(lin: Linearization) -> Float[Tensor, "n n"]:
-    """Return cos(i, j), [n, n]; −∞ with itself and with samples without gradient."""
+    """Return kernel cosines of all samples, [n, n]; −∞ on the diagonal."""
     traces = _compute_traces(lin)
     length = traces.diagonal().clamp_min(0).sqrt()
     has_length = length > 0
@@ -57,7 +57,7 @@ def cosines(lin: Linearization) -> Float[Tensor, "n n"]:
 
 
 def _compute_traces(lin: Linearization) -> Float[Tensor, "n n"]:
-    """Return tr Θ_ij of all pairs of samples."""
+    """Return tr Θ_ij for all pairs of samples, [n, n]."""
     n = len(lin)
     b = lin.rows_per_sample
     if lin.kernel is not None:
@@ -144,8 +144,8 @@ def pair_information(
     """
     check_smoothing(smoothing, sigma)
     n = len(lin)
-    pairs = _positions("pairs", pairs, (-1, 2))
-    among = _positions("among", among, (-1,))
+    pairs = _check_positions("pairs", pairs, (-1, 2))
+    among = _check_positions("among", among, (-1,))
     _check_choice(n, pairs, among, top)
     training = training_run(lin, **run)
     candidates = coalesce(among, pairs)
@@ -175,8 +175,10 @@ def pair_information(
     )
 
 
-def _positions(name: str, values: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Return positions as an array; raise unless whole and of this shape, its first axis free."""
+def _check_positions(
+    name: str, values: ArrayLike | None, shape: tuple[int, ...]
+) -> np.ndarray | None:
+    """Return positions as an int64 array; raise unless whole and of this shape."""
     if values is None:
         return None
     positions = np.asarray(values)
@@ -191,7 +193,7 @@ def _positions(name: str, values: ArrayLike | None, shape: tuple[int, ...]) -> n
 
 
 def _check_choice(n: int, pairs, among, top) -> None:
-    """Raise unless exactly one way to choose pairs is given, and there are enough samples."""
+    """Raise unless exactly one of pairs, among and top is given, and samples suffice."""
     settings = {"pairs": pairs, "among": among, "top": top}
     names = [name for name, value in settings.items() if value is not None]
     if len(names) != 1:

@@ -92,7 +92,7 @@ class GaussianNoise:
 
 
 def gaussian_noise(covariance: Float[Tensor, "p p"]) -> GaussianNoise:
-    """Return the Gaussian of a covariance, whose null directions are left out."""
+    """Return the Gaussian with this covariance, null directions left out."""
     eigenvalues, directions = torch.linalg.eigh(covariance)
     threshold = NULL_FRACTION * float(eigenvalues[-1])
     if not threshold > 0:
@@ -133,7 +133,7 @@ class SteadyState:
 def weight_changes(
     training: TrainingRun, progress: Progress = silent
 ) -> Iterator[Float[Tensor, "p g c"]]:
-    """Yield w − w₋ᵢ of every sample in an orthonormal basis of Φ's row space, a chunk at a time."""
+    """Yield w − w₋ᵢ of all samples in an orthonormal basis, in chunks [p, g, c]."""
     basis = training.basis
     n = len(training.residual)
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
@@ -147,7 +147,7 @@ def weight_changes(
 def fisher_information(
     training: TrainingRun, sigma: float, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """Return ½ Δᵢᵀ F Δᵢ / σ² of every sample, through the weights."""
+    """Return ½ Δᵢᵀ F Δᵢ / σ² of every sample, F the Fisher matrix of the queries."""
     # Source: S1 §5, Σ = σ² F⁻¹. Equal to the functional information of a linearised network.
     # F = (1/m) Σ_j J_jᵀJ_j over the queries, in the coordinates of `weight_changes`.
     basis = training.basis
@@ -165,9 +165,9 @@ def fisher_information(
 def steady_state_information(
     training: TrainingRun, batch_size: int, progress: Progress = silent
 ) -> tuple[Float[np.ndarray, " n"], SteadyState]:
-    """Return ½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD, and that noise."""
+    """Return ½ Δᵢᵀ Σ⁺ Δᵢ of every sample, and Σ, the stationary covariance of SGD."""
     # Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
-    noises = [gaussian_noise(sigma) for sigma in _steady_state(training, batch_size)]
+    noises = [gaussian_noise(sigma) for sigma in _solve_steady_state(training, batch_size)]
     information: list[Any] = []
     squared_inside: list[Any] = []
     squared_lengths = []
@@ -190,18 +190,18 @@ def steady_state_information(
     return torch.cat(information).numpy(), state
 
 
-def _steady_state(training: TrainingRun, batch_size: int) -> list[Float[Tensor, "p p"]]:
-    """Return SGD's steady-state covariance Σ of each column, in coordinates of `weight_changes`."""
+def _solve_steady_state(training: TrainingRun, batch_size: int) -> list[Float[Tensor, "p p"]]:
+    """Return SGD's stationary covariance Σ per output column, as `weight_changes`' basis."""
     check_batch_size(batch_size)
     scale = len(training.residual) ** 2 * training.run.step / batch_size
-    curvature = _curvature(training)
+    curvature = _run_curvature(training)
     return [
         steady_state_covariance(gradient_covariance(g), curvature, scale)
-        for g in _gradients(training)
+        for g in _compute_gradients(training)
     ]
 
 
-def _curvature(training: TrainingRun) -> Float[Tensor, " p"]:
+def _run_curvature(training: TrainingRun) -> Float[Tensor, " p"]:
     """Return the eigenvalues of H in the directions that training moves."""
     eigenvalues = training.basis.eigenvalues
     return eigenvalues[eigenvalues > 0] + training.run.penalty
@@ -210,11 +210,11 @@ def _curvature(training: TrainingRun) -> Float[Tensor, " p"]:
 def langevin_information(
     training: TrainingRun, batch_size: int, sigma: float, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """Return (b / (n² η σ²)) Δᵢᵀ H Δᵢ of every sample: noise of Λ = σ² I in every direction."""
+    """Return (b / (n² η σ²)) Δᵢᵀ H Δᵢ of every sample: isotropic noise σ² I."""
     # Source: S1 eq. 15 (Cook 1977), with the factor n² of `steady_state_covariance`.
     check_batch_size(batch_size)
     scale = batch_size / (len(training.residual) ** 2 * training.run.step * sigma**2)
-    h = _curvature(training)[:, None, None]
+    h = _run_curvature(training)[:, None, None]
     products = [(h * w.square()).sum((0, 2)) for w in weight_changes(training, progress)]
     return (scale * torch.cat(products)).numpy()
 
@@ -222,7 +222,7 @@ def langevin_information(
 def output_information(
     training: TrainingRun, batch_size: int, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """Return (1/(2m)) Σ_j Δf_jᵀ (J_j Σ J_jᵀ)⁺ Δf_j of every sample: outputs under SGD's noise."""
+    """Return each sample's information in the outputs, under SGD's stationary noise."""
     # Source: S1 eq. 7 with the noise that SGD leaves in the outputs instead of σ² I. What an
     # input's noise does not reach is left out, as `gaussian_noise` does.
     basis = training.basis
@@ -231,7 +231,7 @@ def output_information(
     rows = basis.query_rows()[:, in_range] / basis.metric[in_range].sqrt()
     rows = rows.reshape(-1, b, rows.shape[1])  # [m, b, p]
     roots = []  # of each column, [m, b, b]: (J Σ Jᵀ)⁺ = rootᵀ root
-    for sigma in _steady_state(training, batch_size):
+    for sigma in _solve_steady_state(training, batch_size):
         noise, axes = torch.linalg.eigh(rows @ sigma @ rows.mT)
         is_reached = noise > NULL_FRACTION * noise[:, -1:].clamp_min(0)
         inverse_root = torch.where(is_reached, noise.clamp_min(0), torch.inf).rsqrt()
@@ -244,7 +244,7 @@ def output_information(
 
 
 def weight_axes(basis: Eigenbasis, features: Float[Tensor, "rows d"]) -> Float[Tensor, "d p"]:
-    """Return U, [d, p], with orthonormal columns: Δw = U Δ for Δ as of `weight_changes`."""
+    """Return U [d, p], orthonormal, with Δw = U Δ for Δ of `weight_changes`."""
     in_range = basis.eigenvalues > 0
     rows = (basis.whole_rows()[..., in_range] * basis.metric[in_range].sqrt()).flatten(0, 1)
     return features.T @ rows / basis.eigenvalues[in_range]
@@ -260,10 +260,10 @@ def given_information(
     covariance: Covariance,
     progress: Progress = silent,
 ) -> Float[np.ndarray, " n"]:
-    """Return ½ Δᵢᵀ Σ⁻¹ Δᵢ of every sample, Σ given over the columns of the features."""
+    """Return ½ Δᵢᵀ Σ⁻¹ Δᵢ of every sample, for a Σ given over the feature columns."""
     # Source: S1 Prop. 3.2, whose Σ is free.
     axes = weight_axes(training.basis, features)
-    solve = _solver(covariance, features.shape[1])
+    solve = _make_solver(covariance, features.shape[1])
     values = []
     for change in weight_changes(training, progress):
         columns = axes @ change.flatten(1)  # Δ, [d, g c]
@@ -284,8 +284,8 @@ def given_information(
     return information.clamp_min(0).numpy()
 
 
-def _solver(covariance: Covariance, d: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function Δ ↦ Σ⁻¹ Δ of a covariance, of variances, or the user's own."""
+def _make_solver(covariance: Covariance, d: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function Δ ↦ Σ⁻¹ Δ for a covariance, variances, or the user's function."""
     if callable(covariance):
         return covariance
     sigma = np.asarray(covariance, np.float64)
@@ -305,7 +305,7 @@ def _solver(covariance: Covariance, d: int) -> Callable[[np.ndarray], np.ndarray
 
 
 def _require_valid(sigma: np.ndarray, is_valid: bool) -> None:
-    """Raise if a covariance was found not to be one."""
+    """Raise if a covariance is not finite, symmetric and positive definite."""
     if not is_valid:
         raise SettingError(
             "smoothing as an array must be finite, symmetric and positive definite; got one of "
@@ -313,11 +313,11 @@ def _require_valid(sigma: np.ndarray, is_valid: bool) -> None:
         )
 
 
-def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
-    """Return per-sample loss gradients at the trained weights; raise if they have no spread."""
+def _compute_gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
+    """Return per-sample loss gradients at trained weights; raise if they do not vary."""
     residual = training.residual
-    gradients = _gradients_of(training.basis, training.fit_outputs() - residual)
-    start_gradients = _gradients_of(training.basis, -residual)
+    gradients = _gradients_by_column(training.basis, training.fit_outputs() - residual)
+    start_gradients = _gradients_by_column(training.basis, -residual)
     noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in gradients)
     start_squares = sum(float(g.square().sum()) for g in start_gradients)
     if not noise > INTERPOLATED * start_squares:
@@ -329,8 +329,10 @@ def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
     return gradients
 
 
-def _gradients_of(basis: Eigenbasis, errors: Float[Tensor, "n b c"]) -> list[Float[Tensor, "p n"]]:
-    """Return J_iᵀ e_i for every sample, one matrix per column."""
+def _gradients_by_column(
+    basis: Eigenbasis, errors: Float[Tensor, "n b c"]
+) -> list[Float[Tensor, "p n"]]:
+    """Return J_iᵀ e_i of every sample, [p, n] per output column."""
     in_range = basis.eigenvalues > 0
     root = basis.metric[in_range].sqrt()[:, None]
     rows = basis.whole_rows()[:, :, in_range]

@@ -24,14 +24,14 @@ def weigh_factor(
     targets: Float[Tensor, " n"], log_density: Callable[[Tensor], Tensor],
     explained: Float[Tensor, " n"], is_bent: bool,
 ) -> tuple[Float[Tensor, " n"], float]:  # fmt: skip
-    """Return P(target is the right one times a factor), [n], and the largest share that may be.
+    """Return P(target is wrong by a common factor), [n], and the largest plausible share of it.
 
-    Both are 0 unless one factor, the same for all wrong targets, explains them.
+    A unit mixed up multiplies all wrong targets by one factor. Both are 0 unless one explains them.
 
     Args:
         targets: y, or asinh(y / c).
         log_density: returns the log density of right targets at given values.
-        explained: log density of each target as far as it is explained without a factor.
+        explained: log density of each target under the fit without a factor.
         is_bent: whether targets are asinh(y / c).
     """
     step = -(-len(targets) // MOST_TARGETS)

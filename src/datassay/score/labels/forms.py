@@ -40,7 +40,7 @@ class NoiseSearch:
 def search_forms(
     fit: Callable[..., NoiseFit], uniform_fit: NoiseFit, noise: str, n: int
 ) -> NoiseSearch:
-    """Fit the forms of noise that may pay for their parameters, and choose one.
+    """Fit the forms of noise whose gain can exceed the cost of their parameters, and choose one.
 
     Args:
         fit: fits a form of noise from a start: `fit(form=, start=)`.
@@ -83,8 +83,8 @@ def search_forms(
     return NoiseSearch(chosen_fit, rival_fit, rival_weight, noisy_fits, gain)
 
 
-def can_pay(form: Form, noise: str, k: int, most_nats: float) -> bool:
-    """Return whether a form of noise may be asked for, and can gain more nats than it costs."""
+def can_pay(form: Form, noise: str, k: int, largest_gain: float) -> bool:
+    """Return whether `noise` allows the form, and its gain, nats, could exceed its cost."""
     if form == "pairs":
         return noise != "uniform" and 2 < k <= MOST_INTERCEPTS  # two classes have two pairs
-    return noise == "class" or (noise == "auto" and k > 1 and most_nats > class_cost(k))
+    return noise == "class" or (noise == "auto" and k > 1 and largest_gain > class_cost(k))

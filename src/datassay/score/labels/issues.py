@@ -118,7 +118,7 @@ class LabelIssues(Tabular):
 
     @property
     def known_probability(self) -> Float[np.ndarray, " n"]:
-        """[n] that the label is wrong; NaN where that cannot be told from an effect of a group."""
+        """P(label is wrong), [n]; NaN where a group effect would explain the label as well."""
         if self.by_group is None:
             return self.probability
         return np.where(self.by_group, np.nan, self.probability)
@@ -136,7 +136,7 @@ class LabelIssues(Tabular):
 
     @property
     def readings(self) -> str:
-        """Two readings of the labels of two classes, in a sentence; "" where one is enough."""
+        """The two explanations of two classes' labels, as a sentence; "" where only one fits."""
         if self.one_way is None:
             return ""
         true_class, given_class, share, n_wrong = self.one_way
@@ -179,7 +179,7 @@ def mask_array(mask: Bool[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
 
 
 def mark_top(score: Float[Tensor, " n"], n_look: int) -> Bool[np.ndarray, " n"]:
-    """Return which are the n_look largest scores; none below FEWEST samples."""
+    """Return a mask of the n_look largest scores; none among fewer than FEWEST samples."""
     is_top = np.zeros(len(score), bool)
     if len(score) >= FEWEST:
         is_top[np.argsort(-score.numpy(), kind="stable")[:n_look]] = True

@@ -16,13 +16,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.estimators import checked_estimator
-from datassay.models.tabular import (
-    LOGISTIC,
-    TREES,
-    column_parts,
-    few_threads,
-    fit_seconds,
-)
+from datassay.models.tabular import LOGISTIC, TREES, column_parts, few_threads, fit_seconds
 from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.train.folds import FOLDS, check_classes, held_out_outputs
@@ -49,10 +43,15 @@ MOST_SPLITS = 5
 SPLITS_ROWS = 10_000
 SPLITS_SECONDS = 2.0
 QUICK = 0.6
+# Logistic regression of tables judges once more, by fits to the classes that are likely where so
+# many labels are wrong: learned from true labels it would rank .045 of AUROC better. Of 36 drawn
+# tables (150 to 700 rows) the order gains .009 at a rate of .1, .012 at .2, .011 to .014 at .3.
+PRESUMED_RATE, LIKELY_SPLITS, LIKELY_STRENGTH = 0.3, 3, 1.0
+LIKELY = "logistic regression of likely labels"
 
 
 def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
-    """Raise unless samples have either a model or pred_probs, and a linearisation has no model."""
+    """Raise unless samples come with a model or pred_probs, and a linearisation without model."""
     if model is not None and pred_probs is not None:
         raise SettingError(
             "model and pred_probs are two ways to score labels; got both. Leave one out."
@@ -94,7 +93,7 @@ def checked_probabilities(
 
 
 def checked_trusted(trusted: Any, n: int) -> Bool[Tensor, " n"]:
-    """Return which labels are known to be right; raise unless these are bools, not all True."""
+    """Return a mask of the labels known to be right; raise unless it is bools, not all True."""
     if trusted is None:
         return torch.zeros(n, dtype=torch.bool)
     flags = np.asarray(trusted)
@@ -124,7 +123,7 @@ def checked_groups(groups: Any, n: int) -> Shaped[np.ndarray, " n"] | None:
 def judge_warnings(
     probabilities: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> tuple[str, ...]:
-    """Return warnings about probabilities that labels are judged by alone."""
+    """Return warnings about class probabilities that are too sure, or not held out."""
     messages = []
     low = float((probabilities < LEAST_PROBABILITY).double().mean())
     if low:
@@ -149,7 +148,7 @@ def log_probabilities(probabilities: Float[Tensor, "n k"]) -> Float[Tensor, "n k
 def further_judges(
     train: SampleSet, seed: int, progress: Progress = silent, most_splits: int = MOST_SPLITS
 ) -> dict[str, Float[np.ndarray, "n k"]]:
-    """Predict held-out class probabilities by estimators that judge labels besides the network.
+    """Predict held-out class probabilities by classifiers that stand beside the network.
 
     Args:
         train: n labelled samples.
@@ -159,8 +158,9 @@ def further_judges(
 
     Returns:
         Probabilities by the estimator's name: logistic regression, and of rows boosted trees where
-        they take few seconds; each fit learns from 50 000 rows at most, which the name then says.
-        Empty for images, or fewer than FEWEST_ROWS rows.
+        they take few seconds, and logistic regression of the labels that the first one makes
+        likely, up to SPLITS_ROWS rows; each fit learns from 50 000 rows at most, which the name
+        then says. Empty for images, or fewer than FEWEST_ROWS rows.
 
     Raises:
         DataError: each class has fewer samples than there are folds.
@@ -175,7 +175,7 @@ def further_judges(
 
 @contextmanager
 def judge_in_background(train: SampleSet, seed: int) -> Iterator[Future[dict[str, np.ndarray]]]:
-    """Yield a future of `further_judges`, computed on a thread while the network is collected."""
+    """Yield a future of what `further_judges` returns, computed on a thread."""
     models = _choose_models(train)
     with _ignore_convergence(models), ThreadPoolExecutor(1) as pool:
         yield pool.submit(_predict_held_out, models, train, seed, silent, MOST_SPLITS)
@@ -183,7 +183,7 @@ def judge_in_background(train: SampleSet, seed: int) -> Iterator[Future[dict[str
 
 @contextmanager
 def _ignore_convergence(models: dict[str, Any]) -> Iterator[None]:
-    """Ignore warnings that fits have not converged; without models nothing is imported."""
+    """Ignore scikit-learn's ConvergenceWarning; import nothing where there are no models."""
     if not models:
         yield
         return
@@ -198,7 +198,7 @@ def _ignore_convergence(models: dict[str, Any]) -> Iterator[None]:
 def _predict_held_out(
     models: dict[str, Any], train: SampleSet, seed: int, progress: Progress, most_splits: int
 ) -> dict[str, Float[np.ndarray, "n k"]]:
-    """Return held-out probabilities by the model's name; of trees their mean over splits."""
+    """Return {model name: held-out class probabilities}; trees are averaged over splits."""
     is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
     probabilities: dict[str, Any] = {}
     suffix = text_if(is_large, f" ({MOST_ROWS:,} rows a fit)")
@@ -210,11 +210,39 @@ def _predict_held_out(
         with few_threads(len(train)):
             p_sum = sum(held_out_outputs(model, train, s, progress, MOST_ROWS) for s in seeds)
             probabilities[name + suffix] = p_sum / n_splits
+    if train.kind == "row" and LOGISTIC in probabilities and len(train) <= SPLITS_ROWS:
+        n_splits = min(most_splits, LIKELY_SPLITS)
+        p = _judge_again(train, probabilities[LOGISTIC], range(seed, seed + n_splits), progress)
+        probabilities[LIKELY] = p
     return probabilities
 
 
+def _judge_again(
+    train: SampleSet, probabilities: Float[np.ndarray, "n k"], seeds: range, progress: Progress
+) -> Float[np.ndarray, "n k"]:
+    """Return held-out probabilities of logistic regression of likely labels, a mean over seeds."""
+    from datassay.models.table_estimators import TableClassifier  # slow to import
+
+    classes = _weigh_classes(probabilities, train.y)
+    model = TableClassifier(LOGISTIC, strength=LIKELY_STRENGTH)
+    with few_threads(len(train)):
+        splits = [held_out_outputs(model, train, s, progress, None, classes) for s in seeds]
+    return np.mean(splits, 0)
+
+
+def _weigh_classes(
+    probabilities: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "n k"]:
+    """Return P(true class | given label) if PRESUMED_RATE of the labels are any other class's."""
+    k = probabilities.shape[1]
+    is_given = labels[:, None] == np.arange(k)
+    rates = np.where(is_given, 1 - PRESUMED_RATE, PRESUMED_RATE / max(1, k - 1))
+    joint = rates * probabilities.clip(LEAST_PROBABILITY)
+    return joint / joint.sum(1, keepdims=True)
+
+
 def _tree_seconds(train: SampleSet) -> float:
-    """Return about how many seconds quick trees take in all folds."""
+    """Return an estimate of the seconds that quick boosted trees take over all folds."""
     n = min(len(train), MOST_ROWS)
     columns = len(column_parts(train))
     return QUICK * FOLDS * fit_seconds(n, columns, train.n_classes)
@@ -227,7 +255,7 @@ def _count_splits(train: SampleSet) -> int:
 
 
 def _choose_models(train: SampleSet) -> dict[str, Any]:
-    """Return the estimators that suit the samples, by name; empty where none does."""
+    """Return {name: classifier} for rows or word counts; empty for other kinds or few samples."""
     is_words = train.kind == "text" and train.x.ndim == 2
     if not (train.kind == "row" or is_words) or len(train) < FEWEST_ROWS:
         return {}

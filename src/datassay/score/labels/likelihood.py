@@ -85,13 +85,13 @@ def fit_noise(
     start: Float[Tensor, "k k"] | None = None,
     trusted: Bool[Tensor, " n"] | None = None,
 ) -> NoiseFit:
-    """Return the likeliest calibration and label noise, with all weights w at least 0.
+    """Return calibration weights w ≥ 0 and label noise, fitted by maximum likelihood.
 
     Estimators whose weight is not positive are left out, and the others fitted again.
 
     Args:
         outputs: held-out outputs of each estimator, each [n, k].
-        labels: given.
+        labels: given labels, class indices.
         form: of the noise.
         start: T to start from.
         trusted: labels that are known to be right; None: no label is.
@@ -103,7 +103,7 @@ def fit_noise(
     if trusted is None:
         trusted = torch.zeros(len(labels), dtype=torch.bool)
     while True:
-        fit = _expectation_maximisation(stacked[:, :, estimator_idx], labels, form, start, trusted)
+        fit = _fit_by_em(stacked[:, :, estimator_idx], labels, form, start, trusted)
         pairs = zip(estimator_idx, fit.weights.tolist(), strict=True)
         positive_idx = [j for j, weight in pairs if weight > LEAST_WEIGHT]
         if len(estimator_idx) == 1 or len(positive_idx) == len(estimator_idx):
@@ -114,14 +114,14 @@ def fit_noise(
     return replace(fit, weights=weights)
 
 
-def _expectation_maximisation(
+def _fit_by_em(
     outputs: Float[Tensor, "n k j"],
     labels: Int[Tensor, " n"],
     form: Form,
     start: Float[Tensor, "k k"] | None,
     trusted: Bool[Tensor, " n"],
 ) -> NoiseFit:
-    """Return the likeliest fit, w of either sign: q, T and (w, b) in turn until it converges."""
+    """Fit by EM: update the posterior q, then T, then (w, b), until convergence."""
     k, j = outputs.shape[1:]
     spread = outputs.std((0, 1), correction=0)
     weights = torch.where(spread > 0, SCALE / (j * spread), 0.0)
@@ -170,7 +170,8 @@ def _expectation_maximisation(
 def _fit_transition(
     posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"], form: Form
 ) -> tuple[Float[Tensor, "k k"], float]:
-    """Return the T that is likeliest under the posterior q, and what its parameters cost, nats."""
+    """Return the transition matrix T likeliest under the posterior q, and its cost in nats."""
+    # posterior: P(true class). T[true, given]. The cost grows with the number of free rates.
     n, k = posterior.shape
     counts = torch.zeros(k, k, dtype=torch.float64).index_add_(0, labels, posterior).T
     if form == "pairs":
@@ -185,10 +186,10 @@ def _fit_transition(
 
 
 def _fit_pair_rates(counts: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:
-    """Return a T with a rate of its own for some pairs, and what these cost in all, nats.
+    """Return T with separate rates for some (true, given) pairs, and their total cost in nats.
 
-    A pair (true, given) has its own rate if it is above the common one, and gains more nats than
-    the pair costs: log(k (k − 1)) to name it among all, and 1/2 for its rate. counts: N.
+    A pair has its own rate if it is above the common one, and gains more nats than the pair costs:
+    log(k (k − 1)) to name it among all, and 1/2 for its rate. counts: expected numbers, by pair.
     """
     k = len(counts)
     rows = counts.sum(1, keepdim=True).clamp_min(NO_RATE)
@@ -217,9 +218,9 @@ def step_calibration(
     weights: Float[Tensor, " j"],
     intercepts: Float[Tensor, " k"],
 ) -> tuple[Float[Tensor, " j"], Float[Tensor, " k"], Float[Tensor, "n k"]]:
-    """Return w, b and log p after a damped Newton step of the logistic regression on q.
+    """Return w, b and log p after a damped Newton step of logistic regression on soft labels q.
 
-    The step is halved until the loss does not rise, or to SMALLEST_STEP.
+    q is `posterior`. The step is halved until the loss does not rise, or to SMALLEST_STEP.
     """
     n = len(outputs)
     j = outputs.shape[2]

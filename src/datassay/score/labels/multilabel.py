@@ -17,7 +17,7 @@ MOSTLY = 0.9
 
 
 def is_multilabel(targets: Float[Tensor, "n k"]) -> bool:
-    """Return whether each target is 0 or 1, several per sample; raise if only most of them are."""
+    """Return whether all of the k ≥ 2 targets are 0 or 1; raise if most are, but not all."""
     is_label = (targets == 0) | (targets == 1)
     if targets.shape[1] < 2 or is_label.double().mean() < MOSTLY:
         return False
@@ -34,7 +34,7 @@ def is_multilabel(targets: Float[Tensor, "n k"]) -> bool:
 def find_multilabel_issues(
     fit: RidgeFit, noise: str, trusted: Bool[Tensor, " n"], progress: Progress
 ) -> LabelIssues:
-    """Score samples by the log odds that any label is wrong; each is judged as two classes."""
+    """Score samples by the log odds that any of their labels is wrong."""
     labels = fit.lin.targets.long()
 
     def make_refit(column: int) -> Refit:

@@ -101,7 +101,7 @@ class Diagnosis:
 
 
 def check_noise(noise: str, *, is_of_labels: bool) -> None:
-    """Raise if the noise is not one of NOISES, or is set although targets are numbers."""
+    """Raise if noise is not one of NOISES, or is set for a regression."""
     if noise not in NOISES:
         raise SettingError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
     if noise != "auto" and not is_of_labels:
@@ -118,15 +118,15 @@ def explain(
     trusted: Bool[Tensor, " n"] | None = None,
     columns: Mapping[str, Shaped[np.ndarray, " n"]] | None = None,
 ) -> Diagnosis:
-    """Find the noise that explains the labels, and how likely each label is wrong.
+    """Find the noise that explains the labels, and each label's probability of being wrong.
 
     Args:
         outputs: outputs for each sample of fits to the given labels without it, each [n, k].
         refit: returns such outputs of fits to other probabilities of the true classes.
-        labels: given.
+        labels: given labels, class indices.
         noise: "auto" compares all kinds; "uniform" or "class": that kind alone.
         trusted: labels that are known to be right, not all; None: no label is.
-        columns: that may tell who or what gave the labels, by name; None: there are none.
+        columns: name → who or what labelled each sample, such as an annotator; None: not known.
 
     Returns:
         The noise and what follows from it. Suspects are ordered half by the mean over all
@@ -215,7 +215,7 @@ def explain(
 def _describe_noise(
     first_fit: NoiseFit, second_fit: NoiseFit, p_noiseless: float, gain: float
 ) -> LabelNoise:
-    """Return the noise of the fits; if no noise is likelier, T moved towards I by that weight."""
+    """Return the noise to report: kind, T and gain; T shrinks towards I by p_noiseless."""
     is_uniform = first_fit.form == "one rate"
     k = len(first_fit.transition)
     if is_uniform:
@@ -232,10 +232,10 @@ def _describe_noise(
 def _add_doubt(
     by_noise: Float[Tensor, " n"], contradicted: Float[Tensor, " n"], doubt: float
 ) -> Float[Tensor, " n"]:
-    """Return the log odds with doubt: those below 0 raised, in their order, to 0 at most.
+    """Return log odds of wrong labels, those below 0 raised (to 0 at most) by model doubt.
 
-    They are mixed with `contradicted`, P(label is wrong) where all labels that predictions
-    contradict are, by the weight CONTRADICTED times the doubt.
+    `contradicted` is P(label is wrong) if the noiseless prediction is right. It is mixed in with
+    the weight CONTRADICTED times the doubt, in 0..1. The order of labels stays.
     """
     p_contradicted = torch.sigmoid(_scale_log_odds(by_noise, contradicted)).clamp_max(0.5)
     weight = CONTRADICTED * doubt
@@ -260,7 +260,7 @@ def _bound_wrong_share(
     labels: Int[Tensor, " n"],
     trusted: Bool[Tensor, " n"],
 ) -> tuple[tuple[float, float], int]:
-    """Return bounds of the share of wrong labels, and how many labels are worth a look."""
+    """Return bounds (low, high) of the share of wrong labels, and how many to review."""
     # At least: what nearly all explanations agree on, less two standard errors.
     # At most: what held-out predictions contradict, and one standard error; predictions of all
     # estimators or of the first alone, since another may have learned the rule of wrong labels.
@@ -318,7 +318,7 @@ def confident_count(p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> float
 
     Args:
         p: held-out probabilities.
-        labels: given.
+        labels: given labels, class indices.
 
     Returns:
         The sum of the confident joint off its diagonal, its rows scaled to the given labels.
@@ -340,7 +340,7 @@ def confident_count(p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> float
 def _log_odds(
     log_posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Return the log odds that each label is wrong."""
+    """Return the log odds that each given label is wrong, from log P(true class)."""
     log_p_given = log_posterior.gather(1, labels[:, None])
     other_log_p = log_posterior.scatter(1, labels[:, None], -torch.inf)
     return torch.logsumexp(other_log_p, 1) - log_p_given[:, 0]
@@ -349,7 +349,7 @@ def _log_odds(
 def _shift_log_odds(
     log_posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"], shift: Float[Tensor, " n"]
 ) -> Float[Tensor, "n k"]:
-    """Return log probabilities of the classes after adding `shift` to the log odds of wrong."""
+    """Return log P(true class) with `shift`, nats, added to the log odds of a wrong label."""
     log_p_given = log_posterior.gather(1, labels[:, None])
     shifted = (log_posterior + shift[:, None]).scatter(1, labels[:, None], log_p_given)
     return torch.log_softmax(shifted, 1)
@@ -358,7 +358,7 @@ def _shift_log_odds(
 def _log_odds_in_order(
     probability: Float[Tensor, " n"], log_odds: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Return log odds of probabilities; those up to 1/2 are put into the order of `log_odds`."""
+    """Return the log odds of `probability`; those of up to 1/2 are put in `log_odds`' order."""
     is_suspect = probability > 0.5
     order = log_odds.argsort(stable=True)
     order = order[~is_suspect[order]]
@@ -370,7 +370,7 @@ def _log_odds_in_order(
 def _scale_log_odds(
     log_odds: Float[Tensor, " n"], probability: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Return a rising linear function of log odds, of least cross-entropy to the probabilities."""
+    """Return a + b log_odds, b > 0, that predicts `probability` with the least cross-entropy."""
     spread = log_odds.std(correction=0)
     if not spread > 0:  # all equal: there is no order to keep
         return torch.logit(probability)

@@ -97,25 +97,23 @@ class Outliers:
     def most(self) -> float:
         """Largest share of the targets that may be wrong."""
         columns = zip(self.residual.T, self.targets.T, self.unit.T, strict=True)
-        return max(self.by_unit, *(_largest_share(*column) for column in columns))
+        return max(self.by_unit, *(_bound_share(*column) for column in columns))
 
 
 def best_scale(
-    targets: Float[Tensor, "n k"],
-    fit: RidgeFit,
-    refit: Callable[[Float[Tensor, "n k"]], RidgeFit],
+    targets: Float[Tensor, "n k"], fit: RidgeFit, refit: Callable[[Float[Tensor, "n k"]], RidgeFit]
 ) -> Outliers:
-    """Find outliers of the targets as they are, or on the scale that makes them likeliest.
+    """Find outliers on the raw targets, or on asinh(y / c) if that makes the targets likelier.
 
-    Errors that multiply, as of a price in another unit, hide in a skewed target.
+    Multiplicative errors, as of a price in another unit, hide in a skewed target.
 
     Args:
-        targets: given.
-        fit: to the targets.
-        refit: fits other targets.
+        targets: y.
+        fit: held-out ridge fit to y.
+        refit: returns such a fit to transformed targets.
 
     Returns:
-        The outliers; several outputs, and targets of either sign, are judged as they are.
+        The outliers. Several outputs, and targets of either sign, are never transformed.
     """
     outcome = _refine(targets, fit)
     median = float(targets.abs().median())
@@ -123,9 +121,9 @@ def best_scale(
     if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not is_positive:
         return outcome
     threshold = outcome.log_likelihood + GAIN
-    for c in (medians * median for medians in BENDS):
-        bent = torch.asinh(targets.double() / c)
-        rescaled = _refine(bent, refit(bent), is_bent=True)
+    for c in (factor * median for factor in BENDS):
+        transformed = torch.asinh(targets.double() / c)
+        rescaled = _refine(transformed, refit(transformed), is_bent=True)
         # Less the log slope of asinh(y / c), summed: a density of the targets as they are given.
         likelihood = rescaled.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
         if likelihood > threshold:
@@ -135,7 +133,7 @@ def best_scale(
 
 
 def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = False) -> Outliers:
-    """Return outliers from fits in which suspects count as expected, so that they bend none."""
+    """Find outliers by refits in which suspects are replaced by their expected targets."""
     outcome = outliers(targets, fit.held_out, is_bent=is_bent)
     was_suspect = torch.zeros(len(targets), dtype=torch.bool)
     for _ in range(ROUNDS if targets.shape[1] == 1 else 0):
@@ -143,8 +141,8 @@ def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = Fal
         if not is_suspect.any() or (is_suspect != was_suspect).sum() <= is_suspect.sum() / 50:
             break
         expected = clip_targets(outcome.expected, targets[~is_suspect])
-        mended = torch.where(is_suspect[:, None], expected, targets.double())
-        fit = fit.refit(mended, PENALTIES)
+        cleaned = torch.where(is_suspect[:, None], expected, targets.double())
+        fit = fit.refit(cleaned, PENALTIES)
         was_suspect = is_suspect
         earlier = outcome
         outcome = outliers(targets, fit.held_out, is_bent=is_bent)
@@ -157,7 +155,7 @@ def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = Fal
 def outliers(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], *, is_bent: bool = False
 ) -> Outliers:
-    """Return each target's score by its residual, of several outputs the worst, and P(wrong).
+    """Return each target's score, by the residual of its worst output, and P(target is wrong).
 
     Residuals that grow with the held-out output, as those of a skewed target, are divided by how
     large they usually are there: the logarithm of the residual's size as a polynomial in the rank
@@ -172,7 +170,7 @@ def outliers(
     be told from right ones that are no t.
 
     Args:
-        targets: given.
+        targets: y.
         held_out: outputs for each sample from the fit without it.
         is_bent: whether both are asinh(y / c).
 
@@ -184,7 +182,7 @@ def outliers(
     scales = torch.stack([_scales(r, o) for r, o in zip(residual.T, held_out.T, strict=True)], 1)
     residual = residual / scales
     distance = residual.abs()
-    spread = _deviation(residual)
+    spread = _median_deviation(residual)
     # Where half of the residuals are equal, as for 2 samples, take the mean deviation; for repeated
     # samples that is rounding, which must not make an outlier either.
     spread = torch.where(spread > 0, spread, 1.2533 * distance.mean(0))
@@ -196,7 +194,7 @@ def outliers(
     has_rare_sign = torch.stack([_flag_rare_sign(y) for y in targets.T], 1)
     is_turned = has_rare_sign & (targets * held_out < 0)
     opposite = torch.where(is_turned, (-targets - held_out) / (scales * spread), torch.inf)
-    skill = _deviation(targets.double()) / (scales.median(0).values * spread)
+    skill = _median_deviation(targets.double()) / (scales.median(0).values * spread)
     least_score = torch.where(skill >= SKILL, NEAR_SCORE, 0.0).amin()
     stray = (score > least_score) | is_turned.any(1)
     if is_bent:  # where natural targets stray, too
@@ -216,7 +214,7 @@ def outliers(
 
         may_stray = stray & ~_flag_limit(targets[:, j])
         column = z[:, j], extent[j] / unit[:, j], opposite[:, j].double()
-        judged.append(_probability(*column, may_stray, of_unit, is_bent=is_bent))
+        judged.append(_estimate_wrong(*column, may_stray, of_unit, is_bent=is_bent))
     probabilities, likelihoods, shares = zip(*judged, strict=True)
     p_wrong = torch.stack(probabilities).amax(0)
     likelihood = sum(likelihoods) - len(residual) * float(spread.log().sum())
@@ -224,13 +222,13 @@ def outliers(
 
 
 def least_share(probability: Float[Tensor, " n"]) -> float:
-    """Return the share that is wrong at least: of those above 0.9, less two standard errors."""
+    """Return a lower bound of the share wrong: targets above SURE, less two standard errors."""
     p_sure = probability.double().clamp_max(SURE) * (probability > SURE)
     lower_sum = p_sure.sum() - 2 * (p_sure * (1 - p_sure)).sum().sqrt()
     return float(lower_sum.clamp_min(0) / len(probability))
 
 
-def _deviation(values: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
+def _median_deviation(values: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
     """Return the standard deviation of each column as its median absolute deviation has it."""
     return 1.4826 * (values - values.median(0).values).abs().median(0).values
 
@@ -244,7 +242,7 @@ def clip_targets(
 
 
 def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Return the usual size of residuals at each output, divided by the geometric mean of these."""
+    """Return the typical size of residuals at each output level, relative to its geometric mean."""
     n = len(residual)
     size = residual.abs()
     floor = LEAST * size.median()
@@ -264,7 +262,7 @@ def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float
 
 
 def _flag_rare_sign(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """Flag targets of a sign that few have, unless those are the tail of the others across 0."""
+    """Flag targets of a minority sign, unless they are the majority's tail across 0."""
     is_rare = y.sign() == -y.sign().sum().sign()
     if not 0 < is_rare.double().mean() <= 1 - POSITIVE:
         return torch.zeros_like(is_rare)
@@ -273,7 +271,7 @@ def _flag_rare_sign(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
 
 
 def _flag_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """Flag targets at an end of the range that many share, near the others."""
+    """Flag targets equal to the range's minimum or maximum, where many are, as if clipped."""
     is_limit = torch.zeros(len(y), dtype=torch.bool)
     for end in (y.min(), y.max()):
         is_end = y == end
@@ -284,15 +282,15 @@ def _flag_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
     return is_limit
 
 
-def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tensor, " n"]) -> float:
-    """Return the largest share that may be wrong, hidden among right ones that are Student's t.
+def _bound_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tensor, " n"]) -> float:
+    """Return the largest plausible share of wrong targets hidden among Student-t residuals.
 
-    Wrong ones are like any other target y, as if swapped, or anywhere in their range; u: z's unit.
+    z: residuals in units u of y. Wrong targets are distributed as y, or uniformly over its range.
     """
     step = -(-len(z) // MOST_TARGETS)
     extent = y.max() - y.min()
     z, y, u = z[::step], y[::step], u[::step]
-    width = 0.9 * float(_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
+    width = 0.9 * float(_median_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
     if not (width > 0 and extent > 0):
         return 0.0
     kernel = (-(((y[:, None] - y) / width) ** 2) / 2).exp()
@@ -310,64 +308,66 @@ def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tens
     return largest
 
 
-def _probability(
+def _estimate_wrong(
     z: Float[Tensor, " n"], extent: Float[Tensor, " n"], opposite: Float[Tensor, " n"],
     stray: Bool[Tensor, " n"], of_unit: Callable[..., tuple[Tensor, float]], *, is_bent: bool,
 ) -> tuple[Float[Tensor, " n"], float, float]:  # fmt: skip
-    """Return P(wrong) of each target, the log-likelihood, and the largest share by a factor.
+    """Return P(target is wrong), the log-likelihood, and the largest share by a common factor.
 
-    In units: z, residuals; extent, the targets' range; opposite, residuals by the other sign, ∞
-    unless the sign is rare. `of_unit` is `weigh_factor` of a t and the targets' log densities.
+    In units of the residuals' scale: z, residuals; extent, the targets' range; opposite, residuals
+    after a change of sign, ∞ unless the sign is rare. stray: targets that may get more than 1/2.
+    of_unit: `weigh_factor` of a t distribution and the targets' log densities.
     """
     mirrored = StudentT(DEGREES[2]).log_prob(opposite)
     log_anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
     # all_right, some_wrong: the log-likelihoods if no target is wrong, and if some are.
-    all_right, *_ = _best_mixture(z, log_anywhere, stray, 0.0)
+    all_right, *_ = _fit_best(z, log_anywhere, stray, 0.0)
     if extent.median() <= 1:  # a wrong target would not stand out
         return torch.zeros_like(z), all_right, 0.0
     # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
     all_may = torch.ones_like(stray)
-    some_wrong, p_anywhere, log_density, t = _best_mixture(z, log_anywhere, all_may, FIRST_SHARE)
+    some_wrong, p_anywhere, log_density, t = _fit_best(z, log_anywhere, all_may, FIRST_SHARE)
     p_wrong, largest_share = of_unit(t, log_density)
     p_either = p_wrong + p_anywhere - p_wrong * p_anywhere
     p_wrong = torch.where(p_wrong > 0.5, p_either, p_wrong)
     is_open = p_wrong <= LEAST_OF_UNIT
     inputs = (z[is_open], log_anywhere[is_open], stray[is_open])
-    p_stray = _stray_probability(*inputs, is_bent=is_bent)
+    p_stray = _estimate_stray_wrong(*inputs, is_bent=is_bent)
     p_wrong[is_open] = p_wrong[is_open].clamp_max(0.5).maximum(p_stray)
     log_likelihood = some_wrong if some_wrong - all_right > PARAMETERS else all_right
     return p_wrong, log_likelihood, largest_share
 
 
-def _stray_probability(
+def _estimate_stray_wrong(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], stray: Bool[Tensor, " n"], *,
     is_bent: bool,
 ) -> Float[Tensor, " n"]:  # fmt: skip
-    """Return how likely each target is wrong and anywhere; above 1/2 those alone that stray."""
-    all_right, *_ = _best_mixture(z, log_anywhere, stray, 0.0)
-    some_wrong, p_wrong, *_ = _best_mixture(z, log_anywhere, stray | is_bent, FIRST_SHARE)
+    """Return P(target is wrong) if wrong ones lie anywhere; above 1/2 only where `stray` is set."""
+    all_right, *_ = _fit_best(z, log_anywhere, stray, 0.0)
+    some_wrong, p_wrong, *_ = _fit_best(z, log_anywhere, stray | is_bent, FIRST_SHARE)
     is_natural = is_bent and bool(p_wrong[stray].sum() < FAR_PART * p_wrong.sum())
     if is_natural or some_wrong - all_right <= PARAMETERS:
         return torch.zeros_like(z)
     return torch.where(stray, p_wrong, p_wrong.clamp_max(0.5))
 
 
-def _best_mixture(
+def _fit_best(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], may_be_wrong: Bool[Tensor, " n"],
     share: float,
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
-    """Return the likeliest of `_mixture`'s fits over degrees of freedom."""
-    fits = (_mixture(z, log_anywhere, nu, share, may_be_wrong) for nu in DEGREES)
+    """Return the likeliest of `_fit_mixture`'s fits over degrees of freedom."""
+    fits = (_fit_mixture(z, log_anywhere, nu, share, may_be_wrong) for nu in DEGREES)
     return max(fits, key=lambda fit: fit[0])
 
 
-def _mixture(
+def _fit_mixture(
     z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], nu: float, share: float,
     may_be_wrong: Bool[Tensor, " n"],
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
-    """Return the log-log_likelihood, P(wrong) and log density, [n], and right targets' t around 0.
+    """Return a mixture fitted by EM: right targets follow a t, wrong ones `log_anywhere`.
 
-    By EM for the t's scale and the share of wrong targets, whose log density is `log_anywhere`.
+    As log-likelihood, P(wrong) and log density, both [n], and the t. nu: its degrees of freedom.
+    share: of wrong targets, to start from; 0 stays 0.
     """
     scale = 1.0
     p_wrong = torch.zeros_like(z)

@@ -82,11 +82,11 @@ def weigh_readings(
     noiseless_fit: NoiseFit,
     noisy_fits: Sequence[NoiseFit],
 ) -> Belief:
-    """Return the mean of the explanations, each weighed by how well it explains the labels.
+    """Return the average of the explanations, weighted by their posterior probability.
 
     Args:
         outputs: held-out outputs of each estimator, each [n, k].
-        labels: given.
+        labels: given labels, class indices.
         trusted: labels that are known to be right.
         noiseless_fit: the fit without noise.
         noisy_fits: fits with noise, that of one rate among them where it may count.
@@ -148,7 +148,7 @@ def weigh_readings(
 def find_unpredicted_classes(
     log_p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> Bool[Tensor, " k"]:
-    """Return which small classes' own samples held-out predictions do not rank above others, [k].
+    """Return a mask of small classes that held-out predictions rank no better than chance, [k].
 
     Nothing tells then whether the labels are wrong or the inputs do not show the class. By the
     rank-sum test (Mann and Whitney 1947), one-sided, its normal approximation. Cost: n log n a
@@ -172,10 +172,10 @@ def find_unpredicted_classes(
 
 
 def is_seen(fit: NoiseFit, noiseless_fit: NoiseFit, uniform_fits: Sequence[NoiseFit]) -> bool:
-    """Return whether noise of one of two classes explains the labels SEEN nats better than others.
+    """Return whether noise of one of two classes is likelier by SEEN nats than its rivals.
 
     Args:
-        fit: any, of two classes or more.
+        fit: a fit of any form of noise.
         noiseless_fit: the fit without noise.
         uniform_fits: fits of one rate.
     """
@@ -191,7 +191,7 @@ def read_one_way(
     uniform_fit: NoiseFit,
     labels: Int[Tensor, " n"],
 ) -> tuple[int, int, float, float] | None:
-    """Return which of two classes is given as the other, if the noise of one class is seen.
+    """Return which of two classes is often labelled as the other, if noise is one-sided.
 
     Returns:
         (true class, given class, share of the true class so given, expected number of wrong
@@ -218,7 +218,7 @@ def _vary_rate(
     labels: Int[Tensor, " n"],
     trusted: Bool[Tensor, " n"],
 ) -> tuple[float, Float[Tensor, " n"]]:
-    """Return how well noise whose rate varies with the inputs explains labels, and which are wrong.
+    """Evaluate noise whose rate varies with the inputs: log-likelihood, and P(label is wrong).
 
     Args:
         truth: p[c], probabilities of the true class by one estimator, [n, k].
@@ -244,7 +244,8 @@ def _vary_rate(
 
 
 def _bound_share(weight: Float[Tensor, " r"], share: Float[Tensor, " r"]) -> float:
-    """Return the share of wrong labels that all but UNSURE of the weight exceeds."""
+    """Return a lower bound of the wrong share, which all but UNSURE of the weight exceeds."""
+    # weight: of each explanation, summing to 1. share: of wrong labels by each.
     order = share.argsort()
     n_below = int((weight[order].cumsum(0) < UNSURE).sum())
     return float(share[order][n_below])
@@ -259,7 +260,7 @@ class _Solver(torch.optim.LBFGS):
 def _map_classes(
     outputs: Sequence[Float[Tensor, "n k"]], labels: Int[Tensor, " n"], noiseless_fit: NoiseFit
 ) -> tuple[float, Float[Tensor, "n k"]]:
-    """Return what a linear map between classes gains in log posterior, nats, and its log p."""
+    """Fit a linear map of the logits by MAP; return its gain, nats, and its log p."""
     n, k = noiseless_fit.log_p.shape
     logits = torch.stack(list(outputs), 2).double() @ noiseless_fit.weights
     logits -= logits.mean(1, keepdim=True)

@@ -16,12 +16,7 @@ from datassay.plan import EIGEN_WORK, PlanStep
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.labels.likelihood import MOST_INTERCEPTS
-from datassay.score.linear.eigenbasis import (
-    Eigenbasis,
-    FeatureRows,
-    check_not_null,
-    eigenbasis,
-)
+from datassay.score.linear.eigenbasis import Eigenbasis, FeatureRows, check_not_null, eigenbasis
 from datassay.score.linear.many_outputs import mix_columns
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import RemovalBlocks, held_out_residuals
@@ -75,7 +70,7 @@ class RidgeFit:
         return targets - residual.flatten(1)
 
     def refit(self, targets: Float[Tensor, "n k"], factors: Sequence[float]) -> "RidgeFit":
-        """Fit other targets under the best of `factors` times the penalty; with groups, by it."""
+        """Fit other targets, trying `factors` times the penalty; with groups it stays."""
         if self.blocks is not None:
             return replace(self, held_out=self.held_out_of(targets, silent))
         penalties = self.penalty * torch.tensor(factors, dtype=torch.float64)
@@ -90,7 +85,7 @@ def ridge_fit(
     targets: Float[Tensor, "n k"] | None = None,
     is_scored: Bool[np.ndarray, " n"] | None = None,
 ) -> RidgeFit:
-    """Return the fit under the penalty and offset (0 or f₀) of the least leave-one-out error.
+    """Return the ridge fit of least leave-one-out error over penalties, and offsets 0 and f₀.
 
     One penalty a decade is tried, then those about the best: but for rare sets the error has one
     valley.
@@ -98,11 +93,11 @@ def ridge_fit(
     Args:
         lin: the linearisation.
         progress: called with (step, samples done, samples in all).
-        groups: of each sample: a group is left out as a whole, and decades alone are tried.
+        groups: group of each sample, left out as a whole; only one penalty a decade is tried.
         penalties: to try instead, kernel unit.
         targets: to fit instead of the linearisation's.
-        is_scored: samples whose groups are left out; the error is theirs, held-out outputs of
-            others are NaN. None: all.
+        is_scored: samples whose held-out outputs are computed and whose error counts; others are
+            NaN. None: all.
     """
     blocks = None
     if groups is not None:
@@ -168,9 +163,10 @@ def _leave_out(
     step: str,
     blocks: tuple[Int[Tensor, "_ _"], ...] | None = None,
 ) -> Float[Tensor, "q n b c"]:
-    """Return target minus held-out output under each penalty (shift), NaN of samples in no block.
+    """Return leave-one-out residuals under each penalty (shift); NaN for samples in no block.
 
-    b: rows per sample, c: columns. blocks: groups, each left out as a whole; None: one by one.
+    b: feature rows per sample. c: target columns. blocks: [groups, size] positions of samples left
+    out together; None: one by one.
     """
     n, b, c = target.shape
     projected = basis.project(target)
@@ -197,7 +193,7 @@ def _leave_out(
 def _collect_blocks(
     groups: Shaped[np.ndarray, " n"], is_scored: Bool[np.ndarray, " n"] | None
 ) -> tuple[Int[Tensor, "_ _"], ...]:
-    """Return positions of each group's members: a matrix [groups, size] for each size of group."""
+    """Return positions of each group's members: one matrix [groups, size] per group size."""
     (idx,) = np.nonzero(coalesce(is_scored, np.ones(len(groups), bool)))
     _, group, counts = np.unique(groups[idx], return_inverse=True, return_counts=True)
     blocks = np.split(idx[np.argsort(group, kind="stable")], np.cumsum(counts)[:-1])
@@ -210,7 +206,7 @@ def _collect_blocks(
 def _leave_out_panel(
     shared: tuple[Eigenbasis, Tensor, Tensor, Tensor], panel: slice
 ) -> Float[Tensor, "q g b c"]:
-    """Return a panel's target minus held-out output, as `_leave_out` does."""
+    """Return leave-one-out residuals of g consecutive samples, under each of q penalties."""
     basis, target, projected, shifts = shared
     removal = RemovalBlocks(basis.rows[panel], target[panel], projected)
     return held_out_residuals(basis, removal, shifts)
@@ -236,10 +232,10 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
         n_reads = 2
         work[sizes.products] += n_reads * 2.0 * n * b * p**2
         work["thin"] = n_fits * n * b * p * (b + columns)
-        detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
+        detail = f"{p} x {p} systems"
     else:
         if b > 1:  # else the kernel is decomposed already
             work["eigen"] = EIGEN_WORK * n**3
         work["thin"] = n_fits * n * n * columns * b
-        detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
+        detail = f"{n} x {n} kernel"
     return [PlanStep("label issues", detail, n_bytes, work)]

@@ -76,7 +76,7 @@ class LabelSources:
 
     @property
     def warning(self) -> str:
-        """The sentence that names the sources."""
+        """The sentence that names the sources that err more often than others."""
         shares = [
             f"{self.values[v]} ({100 * self.share_wrong[v]:.0f} % of {self.n_labels[v]:,})"
             for v in np.flatnonzero(self.errs)
@@ -89,7 +89,7 @@ class LabelSources:
 
 
 def source_columns(samples: SampleSet) -> dict[str, Shaped[np.ndarray, " n"]]:
-    """Return the columns that may tell the sources of labels, a word per sample.
+    """Return columns that may tell who or what gave the labels, as {name: a word per sample}.
 
     Args:
         samples: a table, or samples with a source.
@@ -119,7 +119,7 @@ def source_columns(samples: SampleSet) -> dict[str, Shaped[np.ndarray, " n"]]:
 def checked_sources(
     sources: Any, data: SampleSet | Linearization
 ) -> dict[str, Shaped[np.ndarray, " n"]]:
-    """Return a word per label for each column of sources; raise if one has not n values."""
+    """Return {column: a word per label} of the user's sources; raise unless each has n values."""
     # sources: one column, several by name, or None: those of the samples, of which a Linearization
     # has none.
     if sources is None:
@@ -147,11 +147,11 @@ def find_erring_sources(
     trusted: Bool[Tensor, " n"],
     columns: Mapping[str, Shaped[np.ndarray, " n"]],
 ) -> LabelSources | None:
-    """Find the column of the source whose labels surprise most, and its sources that err.
+    """Find the column whose sources explain contradicted labels best, and its sources that err.
 
     Args:
         log_p: calibrated log probabilities of each label, by fits without it.
-        labels: given.
+        labels: given labels, class indices.
         trusted: labels that are known to be right, which say nothing here.
         columns: the source of each label, by the column's name.
 
@@ -188,10 +188,11 @@ def _test_sources(
     open_idx: Int[np.ndarray, " open"],
     values: Float[np.ndarray, "5 open"],
 ) -> tuple[LabelSources, Float[np.ndarray, " sources"]]:
-    """Return the sources of a column, `errs` those tested, and a p value of each.
+    """Return the sources, and a p value of each: whether its labels surprise too much.
 
-    values: rows for each open label: its surprise s, v, the third moment of surprise, whether
-    predictions contradict it, and the probability of that. p is 1 of a source with few labels.
+    values: rows for each open label: its surprise, the variance and third moment of that, whether
+    predictions contradict it, and the probability of that. `errs` is set where a source has enough
+    labels to be tested; elsewhere p is 1.
     """
     names, code = np.unique(words, return_inverse=True)
     surprise, variance, third_moment, contradicted, expected = (
@@ -224,11 +225,11 @@ def fit_sources(
     sources: LabelSources | None,
     start: NoiseFit,
 ) -> tuple[LabelSources | None, list[NoiseFit], Float[Tensor, " n"]]:
-    """Return the noise of a rate for each source that errs and one for all others.
+    """Fit a label noise rate per source that errs, and one for all others.
 
     Args:
         outputs: held-out outputs of each estimator.
-        labels: given.
+        labels: given labels, class indices.
         trusted: labels that are known to be right.
         sources: with those that err; None: none do.
         start: the fit of one rate r, whose calibration this one starts from.

@@ -77,24 +77,24 @@ class FeatureRows:
         return self.__dict__ | {"_all_rows": rows} | dict.fromkeys(unneeded)
 
     def __getitem__(self, samples: slice) -> Float[Tensor, "chunk b p"]:
-        """Return the rows of samples start to stop, float64."""
+        """Return ΦV for a slice of samples, float64."""
         if self._all_rows is not None or self.is_small:
             return self.read_all()[samples]
-        return self._panel(samples)
+        return self._read_panel(samples)
 
-    def _panel(self, samples: slice) -> Float[Tensor, "chunk b p"]:
+    def _read_panel(self, samples: slice) -> Float[Tensor, "chunk b p"]:
         b = self.shape[1]
         start, stop, _ = samples.indices(len(self))
         return self._rotate(self.features[start * b : stop * b])
 
     def _rotate(self, features: Float[Tensor, "rows p"]) -> Float[Tensor, "chunk b p"]:
-        """Return some rows of Φ times V, by sample."""
+        """Return features times the eigenvectors V, by sample, [chunk, b, p]."""
         features = operand(features, self._products, self.device)
         rows = product(features, self._operand, self._products)
         return rows.double().cpu().reshape(-1, *self.shape[1:])
 
     def read_all(self) -> Float[Tensor, "n b p"]:
-        """Return all of ΦV and keep it; raise if it does not fit the memory twice."""
+        """Return ΦV of all samples and keep it; raise if memory does not suffice."""
         if self._all_rows is None:
             n_bytes = 8.0 * self.shape.numel()
             memory = self._memory
@@ -110,12 +110,12 @@ class FeatureRows:
                 )
             rows = torch.empty(self.shape, dtype=torch.float64)
             for panel in panels(len(self), self.shape[1:].numel()):
-                rows[panel] = self._panel(panel)
+                rows[panel] = self._read_panel(panel)
             self._all_rows = rows
         return self._all_rows
 
     def select(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
-        """Return the rows of some samples; of a store in ascending order of their positions."""
+        """Return ΦV of some samples; positions must ascend if features are in a store."""
         if self._all_rows is not None or self.is_small:
             return self.read_all()[samples]
         n, b, size = self.shape
@@ -129,7 +129,7 @@ class FeatureRows:
         return self._rotate(torch.cat(chunks))
 
     def modes(self, idx: Int[Tensor, " c"]) -> Float[Tensor, "n b c"]:
-        """Return the columns `idx` of all rows; the others are not computed."""
+        """Return columns `idx` of ΦV for all samples, without computing the others."""
         n, b, size = self.shape
         vectors = operand(self._vectors[:, idx], self._products, self.device)
         mode_rows = torch.empty(n, b, len(idx), dtype=torch.float64)
@@ -186,7 +186,7 @@ class Eigenbasis:
 
     @property
     def device(self) -> str:
-        """Device of products with the rows; those with a kernel stay in main memory."""
+        """Device of products with the rows; "cpu" for kernels."""
         if not isinstance(self.rows, FeatureRows):
             return "cpu"
         return self.rows.device
@@ -204,13 +204,13 @@ class Eigenbasis:
         return len(self.val)
 
     def whole_rows(self) -> Float[Tensor, "n b p"]:
-        """Return Q or ΦV at once; raise where it does not fit the memory."""
+        """Return all rows, Q or ΦV; raise if memory does not suffice."""
         if isinstance(self.rows, FeatureRows):
             return self.rows.read_all()
         return self.rows
 
     def rows_of(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
-        """Return the rows of some samples, in any order.
+        """Return the rows of some samples, in any order, [s, b, p].
 
         Features in memory give these rows alone; features in a store are read as a whole first.
         """
@@ -220,14 +220,14 @@ class Eigenbasis:
         return self.whole_rows()[samples]
 
     def leading(self, count: int) -> Float[Tensor, "n b c"]:
-        """Return coordinates in the modes of the `count` largest eigenvalues, largest first."""
+        """Return samples' coordinates in the modes of the `count` largest eigenvalues."""
         idx = self.eigenvalues.argsort(descending=True)[:count]
         if isinstance(self.rows, FeatureRows):
             return self.rows.modes(idx)
         return self.rows[:, :, idx] * self.metric[idx].sqrt()
 
     def query_rows(self) -> Float[Tensor, "query_rows p"]:
-        """Return rows, b a query, whose products with W are output changes of the queries."""
+        """Return the queries' rows, whose products with W are their output changes."""
         # These are the validation samples, else the training samples.
         if self.val is None:
             return (self.whole_rows() * self.metric).flatten(0, 1)
@@ -237,20 +237,20 @@ class Eigenbasis:
         return val.flatten(0, 1)
 
     def project(self, residual: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
-        """Return rowsᵀ r: the residual in each mode (times √ℓ in the primal form)."""
+        """Return rowsᵀ r, the residual in each mode (times √ℓ for features), [p, c]."""
         if isinstance(self.rows, FeatureRows):
             return self.rows.project_columns(residual)
         return self.rows.flatten(0, 1).T @ residual.flatten(0, 1)
 
     def squared_weights(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
-        """Return ‖Δw‖² of coordinates W, summed over columns."""
+        """Return ‖Δw‖² of weight changes W in the basis, [g]."""
         scaled = w
         if self.complete:  # else the metric is 1
             scaled = self.metric.sqrt()[:, None, None] * w
         return torch.linalg.vector_norm(scaled, dim=(0, 2)).square()
 
     def squared_predictions(self) -> Callable[[Float[Tensor, "p g c"]], Float[Tensor, " g"]]:
-        """Return the function W → Σ_j ‖Δf(x_j)‖² over validation, else training inputs."""
+        """Return a function from W to Σ_j ‖Δf(x_j)‖² over the queries, [g]."""
         if self.val is None:  # QℓQᵀQℓ = ℓ² (dual) and VᵀCV = ℓ (primal): diagonal
             scale = (self.eigenvalues * self.metric)[:, None, None]
             return lambda w: (scale * w.square()).sum((0, 2))
@@ -268,7 +268,7 @@ _BASES: WeakKeyDictionary[Linearization, Eigenbasis] = WeakKeyDictionary()
 
 
 def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
-    """Compute a linearisation's eigenbasis once; keep it as long as the linearisation lives.
+    """Return a linearisation's eigenbasis, computed at the first call and kept.
 
     Args:
         lin: the linearisation.
@@ -289,7 +289,7 @@ def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
 
 
 def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
-    """Return the eigenbasis of the kernel, or of the features' Gram matrix if that is smaller."""
+    """Return the eigenbasis of the kernel, or of the features' Gram matrix if smaller."""
     n = len(lin)
     b = lin.rows_per_sample
     kernel = lin.kernel
@@ -303,7 +303,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
         if lin.val_features is not None:
             val_kernel = all_rows(lin.val_features) @ features.T
     if kernel is not None:
-        eigenvalues, vectors = _eigh(kernel, device, progress)
+        eigenvalues, vectors = _decompose_symmetric(kernel, device, progress)
         eigenvalues = null_to_zero(eigenvalues)
         val = None
         if val_kernel is not None:
@@ -313,7 +313,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     products = lin.form.products.precision
     memory = lin.form.products.memory
     feature_gram = gram(lin.features, products, device=device, progress=progress, engine=lin.engine)
-    eigenvalues, vectors = _eigh(feature_gram, device, progress)
+    eigenvalues, vectors = _decompose_symmetric(feature_gram, device, progress)
     eigenvalues = null_to_zero(eigenvalues, products)
     rows = FeatureRows(lin.features, vectors, b, products, memory, device)
     val = None
@@ -323,10 +323,10 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     return Eigenbasis(rows, eigenvalues, metric, val, False, products, lin.engine)
 
 
-def _eigh(
+def _decompose_symmetric(
     symmetric: Float[Tensor, "p p"], device: str, progress: Progress
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
-    """Return eigenvalues, ascending, and vectors, computed on a device, in main memory."""
+    """Return ascending eigenvalues and eigenvectors, computed on `device`, on the CPU."""
     progress("eigendecomposition", 0, 1)
     if device == "cpu":  # SciPy takes three fifths of torch's time
         driver = "evd"
@@ -342,7 +342,7 @@ def _eigh(
 
 
 def check_not_null(basis: Eigenbasis) -> None:
-    """Raise if the kernel is 0, since its eigenvalues set a score's scale."""
+    """Raise if all the kernel's eigenvalues are 0."""
     if basis.rank == 0:
         raise ModelError(
             "the outputs must depend on the weights at some sample; the kernel is 0 for all "
@@ -354,7 +354,7 @@ def check_not_null(basis: Eigenbasis) -> None:
 def null_to_zero(
     eigenvalues: Float[Tensor, " p"], products: Products = "float64"
 ) -> Float[Tensor, " p"]:
-    """Return ascending eigenvalues with those within rounding set to exactly 0."""
+    """Return ascending eigenvalues, those within rounding of 0 set to exactly 0."""
     rounding = len(eigenvalues) * torch.finfo(torch.float64).eps
     if products != "float64":
         rounding = torch.finfo(torch.float32).eps

@@ -82,7 +82,7 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
 def flatten_inputs(
     train: SampleSet, val: SampleSet | None
 ) -> tuple[list[SampleSet], list[Float[np.ndarray, "n d"]]]:
-    """Return the sets without None, and the inputs of each as rows; raise as `of_inputs` does."""
+    """Return the sets that are given, and each one's inputs as float64 rows [n, d]."""
     check_sets(train, val)
     if train.x.dtype.kind not in "fiub":
         raise DataError(

@@ -18,7 +18,7 @@ from datassay.score.linear.training_run import TrainingRun
 
 
 def mix_columns(values: Float[Tensor, "*n c"], limit: int = MOST_COLUMNS) -> Float[Tensor, "*n s"]:
-    """Return at most `limit` random mixtures of columns, with the same expected sum of squares."""
+    """Return at most `limit` random mixtures of columns, of equal expected sum of squares."""
     c = values.shape[-1]
     if c <= limit:
         return values
@@ -26,7 +26,7 @@ def mix_columns(values: Float[Tensor, "*n c"], limit: int = MOST_COLUMNS) -> Flo
 
 
 def is_mixed(training: TrainingRun) -> bool:
-    """Return whether sums over a run's outputs are those of mixtures; then `own_changes` works."""
+    """Return whether a run's many outputs may be replaced by fewer random mixtures."""
     _, b, c = training.residual.shape
     run = training.run
     is_same_without = run == training.leave_out(1)
@@ -36,7 +36,7 @@ def is_mixed(training: TrainingRun) -> bool:
 
 
 def own_changes(training: TrainingRun) -> Float[Tensor, "n c"]:
-    """Return f(x_i) − f₋ᵢ(x_i) of runs by resolvents whose samples are one row each."""
+    """Return f(x_i) − f₋ᵢ(x_i) for all outputs, [n, c], in a run by resolvents."""
     # W_i is linear in the residuals, with the same factors for all outputs: q n p + n p c
     # operations, not q n p c. With the row z_i, b = rowsᵀ r, and `remain` and `base` of `Penalised`
     # own_i = Σ_p z_ip (Re Σ_q g_iq remain_qp) b_p + Re Σ_q g_iq base r_i,

@@ -36,7 +36,7 @@ class Rows(Protocol):
 
 
 def panels(n: int, values_each: int, min_rows: int = 1) -> Iterator[slice]:
-    """Yield slices that cover 0 to n in order, of PANEL_BYTES each, at least `min_rows` long."""
+    """Yield consecutive slices of 0..n, each of PANEL_BYTES and at least min_rows long."""
     # An entry stands for `values_each` float64 values.
     size = max(min_rows, PANEL_BYTES // (8 * max(1, values_each)))
     for start in range(0, n, size):
@@ -54,7 +54,7 @@ def all_rows(features: Rows) -> Float[Tensor, "rows p"]:
 
 
 def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
-    """Convert values to the precision and the device of a product."""
+    """Return values in the precision and on the device of a product."""
     values = values.to(device)
     if products == "bfloat16":
         return values.to(torch.bfloat16).float()
@@ -66,7 +66,7 @@ def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
 def product(
     a: Float[Tensor, "a p"], b: Float[Tensor, "p b"], products: Products
 ) -> Float[Tensor, "a b"]:
-    """Return the product of two operands, as `operand` returns them for the same precision."""
+    """Return a @ b of two operands that `operand` prepared."""
     if products != "bfloat16":
         return a @ b
     with bfloat16_units():
@@ -95,21 +95,21 @@ def gram(
     step: str = "multiply features",
     engine: Engine = IN_PROCESS,
 ) -> Float[Tensor, "p p"]:
-    """Return C = Φᵀ diag(weight) Φ, added up over panels of rows in float64; weight None: 1."""
+    """Return Φᵀ diag(weight) Φ in float64, summed over panels of rows on the engine."""
     n, p = features.shape
     all_panels = list(panels(n, p, p))  # at least p rows, so that no more than n · p values add up
     shared = (features, products, weight, device)
     total = engine.sum(
-        _panel_products, shared, all_panels, lambda panel: progress(step, panel.stop, n)
+        _multiply_panel, shared, all_panels, lambda panel: progress(step, panel.stop, n)
     )
     complete_lower(total)
     return total
 
 
-def _panel_products(
+def _multiply_panel(
     shared: tuple[Rows, Products, Tensor | None, str], panel: slice
 ) -> Float[Tensor, "p p"]:
-    """Return one panel's part of C, its upper half alone; runs on the engine."""
+    """Return a panel's part of ΦᵀΦ, upper half only; runs on the engine."""
     features, products, weight, device = shared
     rows = features[panel]
     if weight is not None:
@@ -123,7 +123,7 @@ def _panel_products(
 def add_products(
     rows: Float[Tensor, "panel p"], total: Float[Tensor, "p p"], products: Products = "float64"
 ) -> None:
-    """Add rowsᵀ rows to the upper half of `total`, in place; its lower half stays incomplete."""
+    """Add rowsᵀ rows to the upper half of `total`, in place."""
     for block in symmetric_panels(total):
         block_rows = rows[:, block].T
         trailing = rows[:, block.start :]
@@ -148,7 +148,7 @@ def complete_lower(total: Float[Tensor, "p p"]) -> None:
 def transposed_product(
     features: Rows, columns: Float[Tensor, "rows c"], device: str = "cpu"
 ) -> Float[Tensor, "p c"]:
-    """Return Φᵀ Y in float64, Y the columns, computed a panel at a time."""
+    """Return Φᵀ columns in float64, computed panel by panel."""
     n, p = features.shape
     total = torch.zeros(p, columns.shape[1], dtype=torch.float64, device=device)
     for panel in panels(n, p):
@@ -159,8 +159,9 @@ def transposed_product(
 
 
 def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
-    """Return twice a symmetric matrix, but its diagonal blocks once."""
-    # Sums over its upper blocks then equal sums over all blocks of the matrix.
+    """Return a symmetric matrix with blocks above the diagonal doubled, for half sums."""
+    # Diagonal blocks stay. Sums over its upper blocks then equal sums over all blocks of the
+    # matrix.
     doubled = 2 * matrix
     for block in symmetric_panels(matrix):
         doubled[block, block] /= 2
@@ -168,7 +169,7 @@ def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
 
 
 def times_upper(rows: Float[Tensor, "b p"], matrix: Float[Tensor, "p p"]) -> Float[Tensor, "b p"]:
-    """Return rows times a matrix that is 0 below its diagonal, of half the operations."""
+    """Return rows times an upper triangular matrix, with half the operations."""
     results = torch.empty_like(rows)
     for block in symmetric_panels(matrix):
         results[:, block] = rows[:, : block.stop] @ matrix[: block.stop, block]
@@ -176,7 +177,7 @@ def times_upper(rows: Float[Tensor, "b p"], matrix: Float[Tensor, "p p"]) -> Flo
 
 
 def invert_root(matrix: Float[Tensor, "p p"]) -> bool:
-    """Replace a symmetric matrix L Lᵀ by L⁻¹; return False where it is not positive definite."""
+    """Replace L Lᵀ by L⁻¹ in place; return False if it is not positive definite."""
     # In place, panel by panel of columns: nothing of its size is held besides.
     panels = symmetric_panels(matrix)
     failures = torch.zeros((), dtype=torch.int32, device=matrix.device)
@@ -211,7 +212,7 @@ class SquaredLength:
         self._device = device
 
     def __call__(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
-        """Return wᵀ G w summed over columns, at least 0; p² operations per column."""
+        """Return wᵀ G w summed over columns, [g]."""
         flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products, self._device)  # [g c, p]
         total = flat.new_zeros(len(flat))
         for block in symmetric_panels(self._matrix):
@@ -239,7 +240,7 @@ def invert_each(matrices: Inexact[Tensor, "*n b b"]) -> Inexact[Tensor, "*n b b"
 
 
 def _apply_each(call: Callable[..., Tensor], *operands: Tensor) -> Tensor:
-    """Return a function of each system in batches of operands, in the shape of the last operand."""
+    """Return call(*operands) for each system in the batch, one by one if they are large."""
     if operands[0].shape[-1] < ONE_BY_ONE or operands[0].ndim == 2:
         return call(*operands)
     systems = zip(*(operand.flatten(0, -3) for operand in operands), strict=True)

@@ -54,7 +54,7 @@ class RemovalBlocks:
     shared: tuple[Tensor, Tensor] | None = None
 
     def weigh_products(self, weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]) -> Tensor:
-        """Return rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
+        """Return rows_i diag(weights_q) rows_iᵀ of every block, [q, g, b, b]."""
         if self.shared is None:
             return weighted_blocks(self.rows, weights)
         rows, positions = self.shared
@@ -150,7 +150,7 @@ def takes_few_steps(run: Dynamics) -> bool:
 def penalised_fits(
     basis: Eigenbasis, projected: Float[Tensor, "p c"], run: Dynamics
 ) -> Penalised | None:
-    """Return what `deletion` needs for any block; None for the minimum-norm fit."""
+    """Return the fits under a run's penalties, for `deletion`; None for minimum norm."""
     if run.kind == "converged" and run.penalty == 0:
         return None
     return _fit_penalties(basis, projected, run_resolvents(basis, run).shifts)
@@ -159,15 +159,15 @@ def penalised_fits(
 def deletion(
     basis: Eigenbasis, blocks: RemovalBlocks, run: Dynamics, fits: Penalised | None = None
 ) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
-    """Return the filter's resolvents, and v_q: each block's residual under the fits without it."""
+    """Return the run's resolvents, and each block's residual under the fits without it."""
     terms = run_resolvents(basis, run)
     if run.kind == "converged" and run.penalty == 0:
-        return terms, _minimum_norm_residuals(basis, blocks)
+        return terms, _residuals_at_minimum_norm(basis, blocks)
     return terms, held_out_residuals(basis, blocks, terms.shifts, fits)
 
 
 def run_resolvents(basis: Eigenbasis, run: Dynamics) -> Resolvents:
-    """Return a run's resolvents, the same whichever samples it lacks; one at 0: minimum norm."""
+    """Return a run's resolvents; a single one at 0 for the minimum-norm fit."""
     if run.kind == "converged" and run.penalty == 0:
         zero = torch.zeros(1, dtype=torch.complex128)
         return Resolvents(zero, torch.ones_like(zero))
@@ -180,7 +180,7 @@ def sum_resolvents(
     terms: Resolvents,
     v: Complex[Tensor, "q chunk b c"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Return W_i = Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], summing over q first."""
+    """Return weights W_i [p, chunk, c], summed over the resolvents of residuals v."""
     kernel = resolvent_values(eigenvalues, terms)
     flat = torch.cat([v.real, v.imag]).flatten(1)  # [2 q, chunk b c]
     if v.shape[2] == 1:  # in memory sample by sample, as the products that follow read it
@@ -191,7 +191,7 @@ def sum_resolvents(
 
 
 def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Float[Tensor, "p q2"]:
-    """Return real K, by which T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v)."""
+    """Return real K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v), [p, 2 q]."""
     poles = terms.shifts + eigenvalues[:, None]  # ℓ + shift_q, [p, q]
     # Both are 0 only in the minimum-norm fit, which leaves weights of eigenvalue 0 unchanged.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
@@ -204,7 +204,7 @@ def held_out_residuals(
     shifts: Complex[Tensor, " q"] | Float[Tensor, " q"],
     fits: Penalised | None = None,
 ) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
-    """Return v_q, each block's residual under the ridge fit without it, at every penalty."""
+    """Return each block's residual under the ridge fit without it, at every penalty."""
     # Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
     if fits is None:
         fits = _fit_penalties(basis, blocks.projected, shifts)
@@ -222,7 +222,7 @@ def held_out_residuals(
 
 
 def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
-    """Return the fits to all samples under each penalty; `projected` is Zᵀ (Y − f₀)."""
+    """Return the ridge fits to all samples under each penalty; projected: Zᵀ (Y − f₀)."""
     poles = shifts[:, None] + basis.eigenvalues  # [q, p]
     if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
         remain = shifts[:, None] / poles
@@ -238,7 +238,7 @@ def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Pena
 def _multiply_columns(
     rows: Float[Tensor, "n b p"], fits: Penalised
 ) -> Complex[Tensor, "q n b c"] | Float[Tensor, "q n b c"]:
-    """Return rows diag(remain_q) Zᵀ (Y − f₀) of every penalty."""
+    """Return rows diag(remain_q) Zᵀ (Y − f₀), the remaining residual at each penalty."""
     n_parts = 2 if fits.shifts.is_complex() else 1  # real, imaginary
     shape = (n_parts, len(fits.shifts), -1)
     parts = (rows @ fits.columns).unflatten(2, shape).permute(2, 3, 0, 1, 4)
@@ -250,7 +250,7 @@ def _multiply_columns(
 def weighted_blocks(
     rows: Float[Tensor, "n b p"], weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]
 ) -> Tensor:
-    """Return rows_i diag(weights_q) rows_iᵀ for every sample and weight vector, [q, n, b, b]."""
+    """Return rows_i diag(weights_q) rows_iᵀ for every sample i and weights q, [q, n, b, b]."""
     if rows.shape[1] == 1:
         squares = rows[:, 0].square()  # [n, p]
         if weights.is_complex():
@@ -265,8 +265,10 @@ def weighted_blocks(
     return torch.stack([(rows * w) @ rows.mT for w in weights])
 
 
-def _minimum_norm_residuals(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex[Tensor, "1 g b c"]:
-    """Return residuals of the converged minimum-norm fit, λ = 0; exact for singular Θ too."""
+def _residuals_at_minimum_norm(
+    basis: Eigenbasis, blocks: RemovalBlocks
+) -> Complex[Tensor, "1 g b c"]:
+    """Return each block's residual under the minimum-norm fit (λ = 0) without it."""
     # With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken
     # out by the leverage formula and directions with h = 1, which the sample alone spans, by
     # projecting the weights (METHODS §2).
@@ -301,7 +303,7 @@ RANK_CUT = 1e-12
 
 
 def has_modes(basis: Eigenbasis, n_columns: int) -> bool:
-    """Return whether removals are cheaper by blocks of modes: shared rows, many queries."""
+    """Return whether removals are cheaper by blocks of modes: one row each, many queries."""
     if not isinstance(basis.rows, FeatureRows) or basis.rows.shape[1] > 1 or n_columns == 1:
         return False
     return basis.val is None or len(basis.val) > basis.rows.shape[2]
@@ -319,7 +321,7 @@ class ModeRemovals:
     """Changes by removing each sample of a panel, never as one weight vector per output."""
 
     def __init__(self, basis: Eigenbasis, terms: Resolvents):
-        """Prepare factors of the filter's resolvents by blocks of modes, for all panels."""
+        """Compute factors of the run's resolvents by blocks of modes, once for all panels."""
         self._products: Products = basis.products
         self._device = basis.device
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
@@ -333,7 +335,7 @@ class ModeRemovals:
     def __call__(
         self, rows: Float[Tensor, "g p"], v: Complex[Tensor, "q g 1 c"]
     ) -> tuple[Float[Tensor, "g c"], Float[Tensor, " g"], Float[Tensor, " g"]]:
-        """Return changes of some samples: own outputs, squared weights, squared predictions."""
+        """Return by removal: own outputs' change, squared weight and prediction change."""
         alpha = torch.cat([v.real, v.imag])[:, :, 0].permute(1, 0, 2)  # [g, 2q, c]
         c = alpha.shape[2]
         own_outputs = rows.new_zeros(len(rows), c)
@@ -356,13 +358,13 @@ class ModeRemovals:
             columns.append(operand(y, self._products, self._device))
             mixes.append(mix.to(self._device))
         if self._matrix is not None:
-            squared_predictions = self._squared_length(self._matrix, columns, mixes).cpu()
+            squared_predictions = self._quadratic_form(self._matrix, columns, mixes).cpu()
         return own_outputs, squared_weights, squared_predictions
 
-    def _squared_length(
+    def _quadratic_form(
         self, matrix: Tensor, columns: list[Tensor], mixes: list[Tensor]
     ) -> Float[Tensor, " g"]:
-        """Return WᵀGW, at least 0, block by block of G's upper half, which stands for both."""
+        """Return WᵀGW of each removal, summed block by block over G's upper half."""
         total = mixes[0].new_zeros(len(mixes[0]))
         for i, block in enumerate(self._blocks):
             offset = block.modes.start
@@ -378,7 +380,7 @@ class ModeRemovals:
 
 
 def _factor_block(kernel: Float[Tensor, "p q2"], start: int) -> _ModeBlock:
-    """Return the block of the kernel's rows from `start` on, of SYMMETRIC_ROWS modes at most."""
+    """Return a low-rank factorisation of SYMMETRIC_ROWS rows of the kernel from `start`."""
     modes = slice(start, min(start + SYMMETRIC_ROWS, len(kernel)))
     u, s, vt = torch.linalg.svd(kernel[modes], full_matrices=False)
     r = max(1, int((s > RANK_CUT * s[0]).sum()))

@@ -55,7 +55,7 @@ class SubsetFits:
     cross: Float[Tensor, "r k"]
 
     def gains(self, subset: Int[Tensor, " s"]) -> tuple[Float[Tensor, " s"], Float[Tensor, "r k"]]:
-        """Return the mean squared error on other inputs that each removal of a subset adds, and w.
+        """Return what each removal from a subset adds to the mean squared error, and w.
 
         w₋ᵢ = w − q_i ρ_i,  q = A (AᵀA + λ)⁻¹,  ρ_i = (y_i − A_i w) / (1 − q_i · A_i),
         ‖P w₋ᵢ − T‖² − ‖P w − T‖² = −2 ρ_i · q_i (PᵀP w − PᵀT) + ‖ρ_i‖² q_i PᵀP q_iᵀ,
@@ -65,17 +65,17 @@ class SubsetFits:
             What each removal adds, [s], and the subset's weights w, [r, k].
         """
         if len(subset) > self.a.shape[1]:
-            return self._gains_primal(subset)
+            return self._compute_primal_gains(subset)
         # The dual form: 1 − q · A would cancel where the fit meets the targets.
         a = self.a[subset]
         inverse = invert_ridge(a @ a.T, self.penalty)  # [s, s]
         solved = inverse @ self.targets[subset]
         residual = solved / inverse.diagonal()[:, None]
         weights = a.T @ solved
-        return self._changes(subset, a, inverse @ a, residual, weights), weights
+        return self._error_changes(subset, a, inverse @ a, residual, weights), weights
 
-    def _gains_primal(self, subset: Int[Tensor, " s"]) -> tuple[Tensor, Tensor]:
-        """Return what `gains` does, from the system of the modes."""
+    def _compute_primal_gains(self, subset: Int[Tensor, " s"]) -> tuple[Tensor, Tensor]:
+        """Return the same as `gains`, by the system of modes, smaller for large subsets."""
         n = len(self.a)
         if 2 * len(subset) > n:  # fewer are left out: their products are subtracted
             is_out = torch.ones(n, dtype=torch.bool)
@@ -94,11 +94,13 @@ class SubsetFits:
             a = self.a[chunk]
             q = a @ inverse
             residual = (self.targets[chunk] - a @ weights) / (1 - (q * a).sum(1))[:, None]
-            gains.append(self._changes(chunk, a, q, residual, weights))
+            gains.append(self._error_changes(chunk, a, q, residual, weights))
         return torch.cat(gains), weights
 
-    def _changes(self, subset: Int[Tensor, " s"], a, q, residual, weights) -> Float[Tensor, " s"]:
-        """Return what removals add to the mean squared error on other inputs."""
+    def _error_changes(
+        self, subset: Int[Tensor, " s"], a, q, residual, weights
+    ) -> Float[Tensor, " s"]:
+        """Return what each removal adds to the mean squared error on other inputs, [s]."""
         # a, q and residual (ρ) are those of the subset's samples, [s, r], [s, r] and [s, k].
         gram, _ = self.products  # AᵀA, which is diagonal
         fitted = gram @ weights + self.root.T @ (self.root @ weights)  # PᵀP w
@@ -112,7 +114,7 @@ class SubsetFits:
 
 
 def read_modes(fit: RidgeFit) -> Modes:
-    """Return the samples' coordinates in as many modes as hold HELD of the degrees of freedom."""
+    """Return samples' coordinates in the leading modes, with HELD of the degrees of freedom."""
     basis = fit.basis
     idx = basis.eigenvalues.argsort(descending=True)
     eigenvalues = basis.eigenvalues[idx]
@@ -134,7 +136,7 @@ def read_modes(fit: RidgeFit) -> Modes:
 
 
 def share_products(fit: RidgeFit, modes: Modes, truth: Float[Tensor, "t k"]) -> SubsetFits:
-    """Return what the fits to all subsets share; `truth` are all inputs' targets less offset."""
+    """Return the products that fits to all subsets share; truth: targets minus offset."""
     a = modes.a
     root = a.new_zeros(0, a.shape[1]) if modes.val is None else modes.val
     inputs = torch.cat([a, root])

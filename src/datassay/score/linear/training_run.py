@@ -49,7 +49,7 @@ class Dynamics:
         return self.step * self.steps
 
     def without_samples(self, removed: int, n: int, reduction: str) -> "Dynamics":
-        """Return the run on n − removed samples: a mean loss's η and λ follow their number."""
+        """Return the run on `removed` fewer samples; η and λ of a mean loss depend on n."""
         if reduction == "sum":
             return self
         share = (n - removed) / n
@@ -69,7 +69,7 @@ def check_dynamics(
     reduction: str,
     kind: str,
 ) -> Dynamics:
-    """Return a training run of n samples, converted to a sum loss; raise if it is unstable."""
+    """Return the run's settings converted to a sum loss; raise if descent is unstable."""
     # largest: eigenvalue of the kernel.
     check_training(lr, steps, weight_decay, reduction, kind)
     per_sample = n_samples if reduction != "sum" else 1
@@ -127,7 +127,7 @@ def iterate(
     run: Dynamics,
     removed: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Return weights, in the eigenbasis, after descent without each of the sets in `removed`."""
+    """Return weights after gradient descent without each set of samples, [p, chunk, c]."""
     rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
     n_sets = len(removed)
@@ -158,9 +158,9 @@ class Resolvents:
 
 
 def resolvents(run: Dynamics, largest: float) -> Resolvents:
-    """Return Talbot's contour for the inverse Laplace transform, as resolvents of the kernel."""
-    # Deleting a sample changes each resolvent by an exact rank-b update, so the sum turns one
-    # eigendecomposition into all leave-one-outs.
+    """Return shifts and weights of resolvents that sum to the run's spectral filter."""
+    # Talbot's contour for the inverse Laplace transform. Deleting a sample changes each resolvent
+    # by an exact rank-b update, so the sum turns one eigendecomposition into all leave-one-outs.
     # Source: Trefethen, Weideman, Schmelzer (2006), modified Talbot contour; METHODS §2. The filter
     # is right to a relative 1e-13 (1e-11 for 10⁶ steps of descent).
     if run.kind == "converged":
@@ -236,7 +236,7 @@ def training_run(
     dynamics: str = Training.dynamics,
     progress: Progress = silent,
 ) -> TrainingRun:
-    """Return the run of checked settings on the linearisation.
+    """Return the training run on the linearisation, with checked settings.
 
     Args:
         lin: the linearisation; its decomposition is computed once and shared.

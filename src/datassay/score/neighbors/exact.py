@@ -24,7 +24,7 @@ WIDTHS = (64, 128, 256, 512)
 def nearest_approximate(
     x: Float[Tensor, "n d"], k: int, probes: int | None = None, *, has_graph: bool = True
 ) -> "tuple[Nearest, float] | None":
-    """Find the k nearest by an inverted file or, where that finds too few, a graph; and the recall.
+    """Return the k nearest by an inverted file or a graph, and the recall reached.
 
     Args:
         x: the rows.
@@ -42,7 +42,7 @@ def nearest_approximate(
     """
     rows = (x - x.mean(0)).float()
     rows = rows.div_(rows.abs().max()).numpy()
-    index = _inverted_file(rows, probes or PROBES)
+    index = _build_inverted_file(rows, probes or PROBES)
     recall = math.nan
     if probes is None and k > 1:
         sampled = np.random.default_rng(0).choice(
@@ -63,8 +63,8 @@ def nearest_approximate(
     return _search(index, rows, x, torch.arange(len(x)), k), recall
 
 
-def _inverted_file(rows: np.ndarray, probes: int):
-    """Return an inverted file of the rows, of which `probes` cells are searched."""
+def _build_inverted_file(rows: np.ndarray, probes: int):
+    """Return faiss's inverted file of the rows; `probes` cells are searched."""
     n, d = rows.shape
     faiss = _import_faiss()
     cells = max(1, min(int(2 * math.sqrt(n)), n // POINTS_PER_CELL))
@@ -79,7 +79,7 @@ def _inverted_file(rows: np.ndarray, probes: int):
 
 
 def _build_graph(rows: np.ndarray):
-    """Return a hierarchical navigable small-world graph of the rows."""
+    """Return faiss's hierarchical navigable small-world graph of the rows."""
     faiss = _import_faiss()
     index = faiss.IndexHNSWFlat(rows.shape[1], LINKS)
     index.hnsw.efConstruction = BUILD_WIDTH
@@ -95,7 +95,7 @@ def _search(
 ) -> "Nearest":
     """Return the k nearest of an index's candidates, ranked by differences in float64."""
     nearest = torch.from_numpy(index.search(rows[queries.numpy()], min(len(x), k + 2))[1])
-    return rank_candidates(x, queries, _complete(nearest, queries, len(x)), k)
+    return rank_candidates(x, queries, _complete_lists(nearest, queries, len(x)), k)
 
 
 def _recall(nearest: "Nearest", exact: "Nearest") -> float:
@@ -104,8 +104,8 @@ def _recall(nearest: "Nearest", exact: "Nearest") -> float:
     return float(hits.sum()) / (len(hits) * (exact.squared.shape[1] - 1))
 
 
-def _complete(nearest: Tensor, queries: Int[Tensor, " q"], n: int) -> Tensor:
-    """Return the lists with each query's own row, and filled up where cells held too few (−1)."""
+def _complete_lists(nearest: Tensor, queries: Int[Tensor, " q"], n: int) -> Tensor:
+    """Return neighbour lists that include the query itself and are filled to full length."""
     query_rows = queries[:, None]
     with_query = torch.cat([query_rows, nearest[:, :-1]], 1)
     nearest = torch.where((nearest == query_rows).any(1, keepdim=True), nearest, with_query)
@@ -118,7 +118,7 @@ def _complete(nearest: Tensor, queries: Int[Tensor, " q"], n: int) -> Tensor:
 
 
 def _import_faiss():
-    """Return the module; raise SettingError if it is not installed."""
+    """Return the faiss module; raise SettingError if it is not installed."""
     try:
         import faiss
     except ImportError:
@@ -170,30 +170,27 @@ class NeighborCandidates:
 
 
 def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -> Nearest:
-    """Return the k nearest rows of some rows, themselves included."""
+    """Return the k nearest rows of each query row, itself included."""
     n, d = x.shape
     if n <= TREE_ROWS or d <= TREE_COLUMNS:
-        nearest, open_idx = _settle(x, queries, k, _tree_candidates(x, queries, k))
+        nearest, open_idx = _rank_and_verify(x, queries, k, _search_tree(x, queries, k))
         n_redone = len(open_idx)
     else:
-        nearest, open_idx = _by_products(x, queries, k, torch.float32)
+        nearest, open_idx = _search_by_products(x, queries, k, torch.float32)
         n_redone = len(open_idx)
         if n_redone:
-            in_float64, still_open = _by_products(x, queries[open_idx], k, torch.float64)
+            in_float64, still_open = _search_by_products(x, queries[open_idx], k, torch.float64)
             _replace(nearest, open_idx, in_float64)
             open_idx = open_idx[still_open]
     if len(open_idx):
-        _replace(nearest, open_idx, _one_by_one(x, queries[open_idx], k))
+        _replace(nearest, open_idx, _search_one_by_one(x, queries[open_idx], k))
     return Nearest(nearest.index, nearest.squared, n_redone)
 
 
 def rank_candidates(
-    x: Float[Tensor, "n d"],
-    queries: Int[Tensor, " q"],
-    candidates: Int[Tensor, "q c"],
-    k: int,
+    x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], candidates: Int[Tensor, "q c"], k: int
 ) -> Nearest:
-    """Return each query's k nearest candidates by differences in float64, ties by index."""
+    """Return each query's k nearest candidates by float64 distance, ties by index."""
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)
     step = max(1, RANKED_VALUES // (candidates.shape[1] * x.shape[1]))
@@ -214,17 +211,17 @@ def _replace(nearest: Nearest, rows: Int[Tensor, " r"], replacement: Nearest) ->
     nearest.squared[rows] = replacement.squared
 
 
-def _settle(
+def _rank_and_verify(
     x: Tensor, queries: Tensor, k: int, candidates: NeighborCandidates
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
-    """Return the nearest candidates, and positions of queries for which others may be nearer."""
+    """Return the nearest candidates, and queries for which other rows may be nearer."""
     nearest = rank_candidates(x, queries, candidates.index, k)
     largest = nearest.squared[:, -1] * (1 + SLACK)
     return nearest, (~(largest < candidates.bound)).nonzero()[:, 0]
 
 
-def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
-    """Return the nearest by a k-d tree, k and SPARE of them."""
+def _search_tree(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
+    """Return k + SPARE nearest candidates by a k-d tree."""
     n = len(x)
     c = min(n, k + SPARE)
     n_jobs = -1 if n > TREE_ROWS else None
@@ -238,10 +235,10 @@ def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
     return NeighborCandidates(torch.from_numpy(index), torch.from_numpy(bound))
 
 
-def _by_products(
+def _search_by_products(
     x: Tensor, queries: Tensor, k: int, dtype: torch.dtype
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
-    """Return neighbours found by matrix products, and positions of queries that stay open."""
+    """Return neighbours found by matrix products, and positions of unproven queries."""
     products = _Products(x, dtype)
     c = min(len(x), k + SPARE)
     if products.n_groups > c and torch.equal(queries, torch.arange(len(x))):
@@ -251,7 +248,7 @@ def _by_products(
         parts = [products.candidates(batch, c) for batch in queries.split(size)]
     index = torch.cat([batch.index for batch in parts])
     bound = torch.cat([batch.bound for batch in parts])
-    return _settle(x, queries, k, NeighborCandidates(index, bound))
+    return _rank_and_verify(x, queries, k, NeighborCandidates(index, bound))
 
 
 class _Products:
@@ -283,34 +280,36 @@ class _Products:
         self.buffer = self.rows.new_empty(0)
 
     def candidates(self, queries: Tensor, c: int) -> NeighborCandidates:
-        """Return c candidates of some rows, by all their products at once."""
+        """Return c candidates for some rows, from their products with all rows."""
         # Tall: a third faster than the transposed product, where BLAS repacks all rows.
-        products = self._product(self.rows, self.left[queries])
+        products = self._multiply(self.rows, self.left[queries])
         groups = products.view(self.n_groups, self.group, -1)
         if self.n_groups <= c:
             top = products.T.contiguous().topk(c, 1, largest=False, sorted=False)
-            return self._bound(queries, top.indices, top.values.amax(1))
+            return self._attach_bound(queries, top.indices, top.values.amax(1))
         top_groups = groups.amin(1).T.contiguous().topk(c, 1, largest=False, sorted=False)
         products_near = groups.permute(2, 0, 1).gather(
             1, top_groups.indices[..., None].expand(-1, -1, self.group)
         )
-        return self._nearest_in_groups(queries, top_groups, products_near.flatten(1))
+        return self._search_groups(queries, top_groups, products_near.flatten(1))
 
     def all_candidates(self, c: int) -> list[NeighborCandidates]:
-        """Return c candidates of every row, in batches; each product serves both of its rows."""
-        minima = self._minima()  # [rows, n_groups]
+        """Return c candidates for every row, in batches; a product serves both of its rows."""
+        minima = self._group_minima()  # [rows, n_groups]
         candidates = []
         size = max(16, BLOCK_VALUES // (c * self.group))
         for rows in torch.arange(self.n).split(size):
             row_minima = minima[int(rows[0]) : int(rows[-1]) + 1]
             groups = row_minima.topk(c, 1, largest=False, sorted=False)
             candidates.append(
-                self._nearest_in_groups(rows, groups, self._values(rows, groups.indices))
+                self._search_groups(rows, groups, self._multiply_groups(rows, groups.indices))
             )
         return candidates
 
-    def _values(self, queries: Tensor, groups: Int[Tensor, "q c"]) -> Float[Tensor, "q values"]:
-        """Return the products of some rows with the rows of the groups chosen for each."""
+    def _multiply_groups(
+        self, queries: Tensor, groups: Int[Tensor, "q c"]
+    ) -> Float[Tensor, "q values"]:
+        """Return products of some rows with the rows of the groups chosen for each."""
         q_rows = self.left[queries]
         products = q_rows.new_empty(groups.numel(), self.group)
         # Group by group, for all queries that chose it: else each copies its 32 c rows.
@@ -320,7 +319,7 @@ class _Products:
             products[pick] = q_rows[pick // groups.shape[1]] @ rows.T
         return products.view(len(q_rows), -1)
 
-    def _minima(self) -> Tensor:
+    def _group_minima(self) -> Tensor:
         """Return the smallest product of each row with each group, [rows, n_groups]."""
         # Products of two rows are the same either way: a tile serves its rows and its columns.
         side = self.group * max(1, TILE // self.group)
@@ -330,14 +329,14 @@ class _Products:
             rows = slice(int(tile[0]), int(tile[-1]) + 1)
             for tile_j in tiles[i:]:
                 columns = slice(int(tile_j[0]), int(tile_j[-1]) + 1)
-                products = self._product(self.left[rows], self.rows[columns])
+                products = self._multiply(self.left[rows], self.rows[columns])
                 by_column = minima[rows, columns.start // self.group : columns.stop // self.group]
                 torch.amin(products.view(len(tile), -1, self.group), 2, out=by_column)
                 by_row = minima[columns, rows.start // self.group : rows.stop // self.group]
                 by_row.copy_(products.view(-1, self.group, len(tile_j)).amin(1).T)
         return minima
 
-    def _product(self, a: Tensor, b: Tensor) -> Tensor:
+    def _multiply(self, a: Tensor, b: Tensor) -> Tensor:
         """Return a bᵀ, in a buffer that the next call overwrites."""
         size = len(a) * len(b)
         if len(self.buffer) < size:
@@ -345,7 +344,7 @@ class _Products:
             self.buffer = self.rows.new_empty(size)
         return torch.mm(a, b.T, out=self.buffer[:size].view(len(a), len(b)))
 
-    def _nearest_in_groups(
+    def _search_groups(
         self, queries: Tensor, groups: torch.return_types.topk, values: Float[Tensor, "q values"]
     ) -> NeighborCandidates:
         """Return c candidates among the rows of c groups, by their products with the queries."""
@@ -353,10 +352,10 @@ class _Products:
         top = values.topk(c, 1, largest=False, sorted=False)
         group = groups.indices.gather(1, top.indices // self.group)
         index = self.group * group + top.indices % self.group
-        return self._bound(queries, index, groups.values.amax(1).minimum(top.values.amax(1)))
+        return self._attach_bound(queries, index, groups.values.amax(1).minimum(top.values.amax(1)))
 
-    def _bound(self, queries: Tensor, index: Tensor, largest: Tensor) -> NeighborCandidates:
-        """Return the candidates with their bound, in the unit of x.
+    def _attach_bound(self, queries: Tensor, index: Tensor, largest: Tensor) -> NeighborCandidates:
+        """Return the candidates with a lower bound of all other rows' squared distances.
 
         largest: [q], scaled and rounded squared distance that no other row falls below.
         """
@@ -371,8 +370,8 @@ class _Products:
         return NeighborCandidates(index, bound)
 
 
-def _one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:
-    """Return the nearest by all differences in float64, one query at a time."""
+def _search_one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:
+    """Return the nearest rows by float64 distances, one query at a time."""
     rows = max(1, BLOCK_VALUES // x.shape[1])
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)

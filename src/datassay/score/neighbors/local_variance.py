@@ -72,7 +72,7 @@ def local_variance(
 
 
 def _warn_of_units(features: Shaped[np.ndarray, "n ..."]) -> None:
-    """Warn if too many columns are so narrow that they decide no neighbour."""
+    """Warn if many columns vary too little to influence who is a neighbour."""
     spread = features.reshape(len(features), -1).std(axis=0, dtype=np.float64)
     spread = spread[spread > 0]
     for times, share in NARROW.items():
@@ -91,7 +91,7 @@ def _warn_of_units(features: Shaped[np.ndarray, "n ..."]) -> None:
 def neighbor_variance(
     index: Int[np.ndarray, "n k"], y: Shaped[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, " n"]:
-    """Return the variance of the targets among each sample's k neighbours, classes one-hot."""
+    """Return the variance of targets among each sample's k neighbours; classes one-hot."""
     # Whole numbers, booleans and strings are classes.
     if y.ndim == 1 and y.dtype.kind in "biuU":
         return _class_variance(index, np.unique(y, return_inverse=True)[1])

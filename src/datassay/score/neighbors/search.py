@@ -89,7 +89,7 @@ def nearest_neighbors(
     x = checked_features(features)
     check_n_neighbors(n_neighbors, len(x))
     check_search(search)
-    firsts, inverse = _different_rows(x)
+    firsts, inverse = _find_distinct_rows(x)
     rows = torch.from_numpy(x if len(firsts) == len(x) else x[firsts])
     k = min(n_neighbors, len(rows))
     is_large = len(rows) >= APPROXIMATE_FROM and rows.shape[1] > TREE_COLUMNS
@@ -108,7 +108,7 @@ def nearest_neighbors(
         index = nearest.index
         squared = nearest.squared
     else:
-        index, squared = _with_repeats(nearest, firsts, inverse, n_neighbors)
+        index, squared = _expand_repeats(nearest, firsts, inverse, n_neighbors)
     return Neighbors(index.numpy(), squared.sqrt().numpy(), search, recall, nearest.redone)
 
 
@@ -147,8 +147,8 @@ def check_search(search: str) -> None:
         )
 
 
-def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " n"]]:
-    """Return positions of the distinct rows' first samples, ascending, and each sample's row."""
+def _find_distinct_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " n"]]:
+    """Return the first position of each distinct row, and each sample's distinct row."""
     # A key per row: the sum of hashed values, each times a column's odd factor.
     odd_factors = np.random.default_rng(0).integers(2**63, size=x.shape[1], dtype=np.uint64) * 2 + 1
     keys = np.zeros(len(x), np.uint64)
@@ -170,13 +170,13 @@ def _mix(bits: np.ndarray) -> np.ndarray:
     return bits ^ (bits >> np.uint64(32))
 
 
-def _with_repeats(
+def _expand_repeats(
     nearest: Nearest, firsts: np.ndarray, inverse: np.ndarray, k: int
 ) -> tuple[Int[Tensor, "n k"], Float[Tensor, "n k"]]:
-    """Return neighbours of all samples among all, from those of distinct rows.
+    """Return neighbours among all samples, from those among the distinct rows.
 
-    firsts, inverse: as `_different_rows` gives them. Of k different rows, ties by first position,
-    the samples hold all k nearest.
+    firsts, inverse: as `_find_distinct_rows` returns them. Of k different rows, ties by first
+    position, the samples hold all k nearest.
     """
     n = len(inverse)
     n_rows = len(firsts)
@@ -215,7 +215,7 @@ class Alike:
     Attributes:
         nearest: [m, sides, k], positions, nearest first; −1 where there are no more. Two sides, the
             given and the suggested class; without classes one, of all samples.
-        distance: [m, sides, k], Euclidean, in the places' unit; nan where there are no more.
+        distance: [m, sides, k], Euclidean, in the coordinates' unit; nan where there are no more.
     """
 
     nearest: Int[np.ndarray, "m sides k"]
@@ -223,15 +223,15 @@ class Alike:
 
 
 def find_alike(
-    places: Shaped[np.ndarray, "n d"],
+    coordinates: Shaped[np.ndarray, "n d"],
     positions: Int[np.ndarray, " m"],
     classes: Int[np.ndarray, " n"] | None = None,
     suggested: Int[np.ndarray, " n"] | None = None,
     k: int = N_ALIKE,
 ) -> Alike:
-    """Return the samples nearest to those at some positions, of the given and suggested class."""
-    x = places.astype(np.float32)
-    n = len(places)
+    """Return the samples nearest to some positions, of the given and the suggested class."""
+    x = coordinates.astype(np.float32)
+    n = len(coordinates)
     squares = np.einsum("nd,nd->n", x, x)
     if classes is None or suggested is None:
         sides = 1
@@ -245,7 +245,7 @@ def find_alike(
         squared = squares - 2 * (x[batch] @ x.T) + squares[batch, None]  # [b, n], squared
         squared[np.arange(len(batch)), batch] = np.inf
         for b, i in enumerate(batch):
-            for side, in_side in enumerate(_sides(int(i), classes, suggested)):
+            for side, in_side in enumerate(_mask_sides(int(i), classes, suggested)):
                 values = np.where(in_side, squared[b], np.inf)
                 nearest_idx = np.argpartition(values, min(k, len(values) - 1))[: k + 1]
                 nearest_idx = nearest_idx[np.isfinite(values[nearest_idx])]
@@ -256,8 +256,10 @@ def find_alike(
     return Alike(nearest, distance)
 
 
-def _sides(i: int, classes: np.ndarray | None, suggested: np.ndarray | None) -> list[np.ndarray]:
-    """Return masks of the samples that each side of sample i may show, [n]; [1]: all."""
+def _mask_sides(
+    i: int, classes: np.ndarray | None, suggested: np.ndarray | None
+) -> list[np.ndarray]:
+    """Return masks of samples that may be shown for sample i: given and suggested class."""
     if classes is None or suggested is None:
         return [np.ones(1, bool)]
     has_label = classes == classes[i]

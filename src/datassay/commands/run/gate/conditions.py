@@ -24,6 +24,7 @@ MEANINGS = {
     "rare-classes": "classes of less than a tenth of an equal share",
     "drift": "columns that differ between sources, or from training to validation",
 }
+NOUNS = {"wrong": "wrong labels", "leak": "leaks"}  # of the faults whose names are none in plural
 PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"
 FORM = re.compile(r"([a-z-]+)\s*(?:(>=?)\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?))?")
 NAMED = 5  # samples or columns in a sentence
@@ -39,6 +40,16 @@ class Condition:
     is_share: bool = False
     fails_at_limit: bool = False  # whether the limit itself fails, as with >=
 
+    @property
+    def allowed(self) -> str:
+        """What passes, in words: "no more than 3 % wrong labels"."""
+        fault = NOUNS.get(self.name, self.name.replace("-", " "))
+        if not self.limit:
+            return f"no {fault}"
+        number = float(self.limit) * (100 if self.is_share else 1)
+        bound = "less than" if self.fails_at_limit else "no more than"
+        return f"{bound} {number:g}{text_if(self.is_share, ' %')} {fault}"
+
 
 @result
 class Outcome:
@@ -50,6 +61,7 @@ class Outcome:
         sentence: what there is of the fault, and why that is inconclusive.
         counted: how much there is of it, in words; empty where it was not looked for.
         name: of the fault.
+        allowed: what passes, in words.
     """
 
     condition: str
@@ -57,10 +69,11 @@ class Outcome:
     sentence: str
     counted: str = ""
     name: str = ""
+    allowed: str = ""
 
 
 def read_condition(words: str) -> Condition:
-    """Return a condition from its words, such as "wrong > 2 %"; raise if they are none."""
+    """Return the parsed condition, such as "wrong > 2 %"; raise SettingError if it is none."""
     match = FORM.fullmatch(words.strip().casefold())
     if match is None or match[1] not in MEANINGS:
         raise SettingError(
@@ -75,7 +88,7 @@ def read_condition(words: str) -> Condition:
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
-    """Read the summary.json of an earlier check or run; raise if it names no quantities."""
+    """Return the summary.json of an earlier run; raise if it has no counts to compare with."""
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -109,22 +122,25 @@ def judge(
         FAILED where the least that there is lies above the limit, PASSED where the most does not,
         INCONCLUSIVE between, and where nothing was looked for.
     """
-    return tuple(_judge_one(condition, summary, baseline) for condition in conditions)
+    return tuple(_judge_condition(condition, summary, baseline) for condition in conditions)
 
 
-def _judge_one(
+def _judge_condition(
     condition: Condition, summary: Mapping[str, Any], baseline: Mapping[str, Any] | None
 ) -> Outcome:
-    """Return what becomes of one condition, as `judge` does."""
+    """Return whether a condition passed, failed or is inconclusive, and a sentence why."""
     quantity = summary["checks"][condition.name]
     if not quantity["is_searched"]:
-        return Outcome(condition.words, INCONCLUSIVE, f"not looked for: {quantity['why']}.")
+        return Outcome(
+            condition.words, INCONCLUSIVE, f"not looked for: {quantity['why']}.",
+            allowed=condition.allowed,
+        )  # fmt: skip
     low = quantity["low"]
     high = quantity["high"]
     names = quantity["names"]
     note = ""
     if baseline is not None:
-        low, high, names, note = _new_since(condition.name, summary, baseline)
+        low, high, names, note = _compare_with_baseline(condition.name, summary, baseline)
     limit = condition.limit * (quantity["total"] if condition.is_share else 1)
     is_above = ge if condition.fails_at_limit else gt
     status = INCONCLUSIVE
@@ -133,15 +149,15 @@ def _judge_one(
     if high is not None and not is_above(high, limit):
         status = PASSED
     examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
-    counted = f"{_count_words(low, high, quantity)}{note}"
+    counted = f"{_word_count(low, high, quantity)}{note}"
     sentence = f"{counted}{text_if(examples, f' ({examples})')}"
     why = text_if(low != high, quantity["why"].rstrip("."))
     sentence = f"{sentence}{text_if(why, f': {why}')}."
-    return Outcome(condition.words, status, sentence, counted, condition.name)
+    return Outcome(condition.words, status, sentence, counted, condition.name, condition.allowed)
 
 
-def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:
-    """Return a range of a quantity in words, with its share of all."""
+def _word_count(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:
+    """Return a count known to lie in low … high in words, with its share of all."""
     total = quantity["total"]
     unit = quantity["unit"]
     if high is None and not low:
@@ -155,10 +171,10 @@ def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str
     return f"{count} of {total:,} {unit}, {share} %"
 
 
-def _new_since(
+def _compare_with_baseline(
     name: str, summary: Mapping[str, Any], baseline: Mapping[str, Any]
 ) -> tuple[int, int | None, list[Any], str]:
-    """Return what is new since the baseline: at least, at most, which, and a note."""
+    """Return a quantity's new faults since the baseline: at least, at most, which, a note."""
     quantity = summary["checks"][name]
     earlier = baseline["checks"].get(name)
     low = quantity["low"]
@@ -168,7 +184,7 @@ def _new_since(
         return low, high, names, "; the baseline did not look for it"
     if _digest(summary) and _digest(summary) == _digest(baseline):
         return 0, 0, [], " new: the data are those of the baseline"
-    if _is_named(quantity, summary) and _is_named(earlier, baseline):
+    if _can_match(quantity, summary) and _can_match(earlier, baseline):
         names = [name for name in names if name not in set(earlier["names"])]
         return len(names), len(names), names, " new since the baseline"
     if earlier["high"] is None:
@@ -184,8 +200,8 @@ def _digest(summary: Mapping[str, Any]) -> str:
     return (summary.get("origin") or {}).get("digest", "")
 
 
-def _is_named(quantity: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
-    """Return whether each fault found has a name that stays as rows come and go, as ids do."""
+def _can_match(quantity: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
+    """Return whether faults can be matched by id with those of another run of the data."""
     names = quantity["names"]
     inputs = (summary.get("origin") or {}).get("inputs", {})
     is_stable = inputs.get("ids") is not None or all(isinstance(name, str) for name in names)

@@ -33,25 +33,27 @@ def page(findings: Findings) -> Page:
     by_status = {status: [] for status in (FAILED, INCONCLUSIVE, PASSED)}
     for outcome in findings.outcomes:
         is_told = outcome.status == FAILED and outcome.counted
-        by_status[outcome.status] += [
-            outcome.condition + text_if(is_told, f" ({outcome.counted})"),
-        ]
+        by_status[outcome.status] += [outcome.condition + text_if(is_told, f" ({outcome.counted})")]
     sentences = (f"{status.capitalize()}: {'; '.join(c)}." for status, c in by_status.items() if c)
     head = {"brand": "datassay check · does the data pass", "verdict": " ".join(sentences)}
-    remedies = _remedies(findings)
+    remedies = _advise_on_copies(findings)
     mends = [card.command for card in remedies if card.command]
-    next_check = _type_again(findings, mends)
+    next_check = _compose_recheck(findings, mends)
     is_leaking = bool(leaking_columns(findings.samples))
     advice = run.advice
     if is_leaking:  # what the run's first card is about
         advice = (replace(advice[0], command=next_check), *advice[1:])
-    commands = tuple(filter(None, (*mends, next_check))) if is_leaking or mends else run.commands
+    commands = run.commands
+    if is_leaking or mends:
+        commands = tuple(filter(None, (*mends, next_check)))
+    elif len(by_status[PASSED]) == len(findings.outcomes):
+        commands = ()
     fields = {"opening": (section, *run.opening), "advice": (*remedies, *advice)}
     return replace(run, **head, **fields, lead=run.verdict, commands=commands, files=files)
 
 
-def _type_again(findings: Findings, mends: list[str]) -> str:
-    """Return this check on the data that is mended, without leaking columns; "" if not typed."""
+def _compose_recheck(findings: Findings, mends: list[str]) -> str:
+    """Return the command that checks the mended data, leaking columns dropped; "" if none."""
     facts = findings.facts
     inputs: dict[str, Any] = findings.origin.inputs if findings.origin else {}
     leaks = leaking_columns(findings.samples)
@@ -66,8 +68,8 @@ def _type_again(findings: Findings, mends: list[str]) -> str:
     return shlex.join(words)
 
 
-def _remedies(findings: Findings) -> list[Advice]:
-    """Return cards for failed conditions that a run has none for: copies are removed."""
+def _advise_on_copies(findings: Findings) -> list[Advice]:
+    """Return a card on removing copies if the condition on them failed, else []."""
     failed = {outcome.name: outcome for outcome in findings.outcomes if outcome.status == FAILED}
     outcome = failed.get("duplicates")
     if outcome is None:

@@ -48,27 +48,27 @@ class Quantity:
 
 
 def quantities(findings: Findings) -> dict[str, dict[str, Any]]:
-    """Return name → quantity as plain values, for summary.json; all of MEANINGS, in its order."""
+    """Return name of a condition → how many faults, at least and at most, as plain values."""
     train = findings.samples
     issues = findings.data_issues
-    measured = {"wrong": _wrong_labels(findings), "leak": _count_leaks(findings)}
+    measured = {"wrong": _count_wrong_labels(findings), "leak": _count_leaks(findings)}
     unknown = Quantity("samples", len(train), why="nothing was looked for", is_searched=False)
     results = dict.fromkeys(MEANINGS, unknown)
     if issues is not None:
         results |= {
             "duplicates": _count_duplicates(findings, issues),
-            "duplicates-across-split": _across_split(findings, issues),
+            "duplicates-across-split": _count_across_split(findings, issues),
             "conflicts": _count_conflicts(train, issues),
             "outliers": _count_outliers(train, issues),
-            "empty-rows": _empty_rows(train, issues),
-            "rare-classes": _rare_classes(train, issues),
+            "empty-rows": _count_empty_rows(train, issues),
+            "rare-classes": _count_rare_classes(train, issues),
             "drift": _count_drifted(findings, issues),
         }
     return {name: asdict(quantity) for name, quantity in (results | measured).items()}
 
 
-def _wrong_labels(findings: Findings) -> Quantity:
-    """Return how many labels are wrong; without an upper bound where inputs cannot tell."""
+def _count_wrong_labels(findings: Findings) -> Quantity:
+    """Return how many labels are wrong; no upper bound if inputs do not predict labels."""
     labels = label_verdict(findings)
     unit = f"{labels.noun}s"
     n = labels.n
@@ -82,7 +82,7 @@ def _wrong_labels(findings: Findings) -> Quantity:
 
 
 def _count_leaks(findings: Findings) -> Quantity:
-    """Count the columns that tell the target almost alone; say where they are not looked for."""
+    """Count columns that predict the target almost alone; say why if none were looked for."""
     train = findings.samples
     val = findings.validation
     leaking = leaking_columns(train)
@@ -111,8 +111,8 @@ def _count_issues(issues: DataIssues, *kinds: str) -> list[tuple[int, bool]]:
     return [(i.count, i.severity != "act") for i in issues.issues if i.kind in kinds]
 
 
-def _list_unsearched(findings: Findings, issues: DataIssues) -> str:
-    """Return in words which samples were not searched for copies; "" where all were."""
+def _name_unsearched(findings: Findings, issues: DataIssues) -> str:
+    """Return a clause on the samples not searched for copies; "" if all were."""
     n = len(findings.samples) + len(findings.validation or ())
     if findings.samples.kind == "image" and n > EXACT_UP_TO:
         return f"changed copies are looked for among at most {EXACT_UP_TO:,} pictures"
@@ -120,9 +120,9 @@ def _list_unsearched(findings: Findings, issues: DataIssues) -> str:
 
 
 def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
-    """Count the training samples that repeat an earlier one, and rows that may be so by chance."""
+    """Count training samples equal to an earlier one; at most with rows equal by chance."""
     train = findings.samples
-    unsearched = _list_unsearched(findings, issues)
+    unsearched = _name_unsearched(findings, issues)
     # All but the first of each group of copies.
     _, first_idx, inverse = np.unique(issues.copies, return_index=True, return_inverse=True)
     is_repeated = first_idx[inverse] != np.arange(len(train))
@@ -131,11 +131,11 @@ def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
     n_by_chance = [
         i.count for i in issues.issues if i.kind == "equal inputs" and i.severity == "fine"
     ]
-    return _with_chance("samples", len(train), low, high + sum(n_by_chance), names, unsearched)
+    return _make_count("samples", len(train), low, high + sum(n_by_chance), names, unsearched)
 
 
-def _across_split(findings: Findings, issues: DataIssues) -> Quantity:
-    """Return how many held-out samples repeat a training sample."""
+def _count_across_split(findings: Findings, issues: DataIssues) -> Quantity:
+    """Count held-out samples that are copies of a training sample."""
     val = findings.validation
     unit = "held-out samples"
     if val is None or len(val) != len(issues.repeated):
@@ -145,13 +145,13 @@ def _across_split(findings: Findings, issues: DataIssues) -> Quantity:
         return Quantity(unit, len(val or ()), why=why, is_searched=False)
     low, high, names = _exact(val.ids[issues.repeated].tolist())
     high = max([high, *(n for n, _ in _count_issues(issues, "equal inputs across the split"))])
-    return _with_chance(unit, len(val), low, high, names, _list_unsearched(findings, issues))
+    return _make_count(unit, len(val), low, high, names, _name_unsearched(findings, issues))
 
 
-def _with_chance(
+def _make_count(
     unit: str, total: int, low: int, high: int, names: tuple[Any, ...], unsearched: str
 ) -> Quantity:
-    """Return a quantity of copies, of which those above `low` may be equal by chance."""
+    """Return a count of copies in low … high; those above `low` may be equal by chance."""
     chance = text_if(high > low, f"{high - low:,} more equal rows may be so by chance")
     why = "; ".join(filter(None, (chance, unsearched)))
     return Quantity(unit, total, low, None if unsearched else high, names, why=why)
@@ -168,7 +168,7 @@ def _count_conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
 
 
 def _count_outliers(train: SampleSet, issues: DataIssues) -> Quantity:
-    """Count samples unlike all others; without an upper bound where some were not searched."""
+    """Count samples unlike all others; no upper bound if some were not searched."""
     is_unknown = np.isnan(issues.outlier_score)
     low, high, names = _exact(train.ids[np.flatnonzero(issues.is_outlier)].tolist())
     if is_unknown.all():
@@ -179,7 +179,8 @@ def _count_outliers(train: SampleSet, issues: DataIssues) -> Quantity:
     return Quantity("samples", len(train), low, high if is_bounded else None, names, why=why)
 
 
-def _empty_rows(train: SampleSet, issues: DataIssues) -> Quantity:
+def _count_empty_rows(train: SampleSet, issues: DataIssues) -> Quantity:
+    """Count rows of a table or texts without any content."""
     n = sum(count for count, _ in _count_issues(issues, "empty rows"))
     if train.texts is None and (train.used_rows is None or not train.used_rows.num_columns):
         why = "only rows of tables and texts can be empty"
@@ -187,7 +188,8 @@ def _empty_rows(train: SampleSet, issues: DataIssues) -> Quantity:
     return Quantity("rows", len(train), n, n)
 
 
-def _rare_classes(train: SampleSet, issues: DataIssues) -> Quantity:
+def _count_rare_classes(train: SampleSet, issues: DataIssues) -> Quantity:
+    """Count classes with too few samples."""
     n = sum(count for count, _ in _count_issues(issues, "class imbalance"))
     if not train.is_classification or train.n_classes < 2:
         why = "the target has no classes"
@@ -196,7 +198,7 @@ def _rare_classes(train: SampleSet, issues: DataIssues) -> Quantity:
 
 
 def _count_drifted(findings: Findings, issues: DataIssues) -> Quantity:
-    """Count the columns that drift, between sources and from training to validation."""
+    """Count columns whose values differ between sources, or training and validation."""
     train = findings.samples
     val = findings.validation
     n_columns = 0

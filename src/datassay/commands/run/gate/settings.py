@@ -17,12 +17,10 @@ class CheckSettings(ScoreSettings):
     top: int = ScoreSettings.top
     is_joint: bool = False  # nor about what samples inform together
     fail_on: tuple[str, ...] = setting(
-        (),
-        "A fault, or a fault and a limit as 'wrong > 2 %'; may be given several times.",
+        (), "A fault, or a fault and a limit as 'wrong > 2 %'; may be given several times."
     )
     baseline: Path | None = setting(
-        None,
-        "The summary.json of an earlier check: only what is new counts.",
+        None, "The summary.json of an earlier check: only what is new counts."
     )
     json: bool = setting(False, "Print summary.json, and nothing else, on standard output.")
     github: bool = setting(
@@ -30,7 +28,7 @@ class CheckSettings(ScoreSettings):
     )
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Check conditions and baseline by themselves, before anything heavy is imported."""
+        """Raise if a setting, a condition or the baseline is invalid, before any heavy import."""
         super().refuse(only_plan=only_plan)
         if not self.fail_on:
             raise SettingError(

@@ -15,7 +15,7 @@ from datassay.act.choose.kinds import action_kinds
 from datassay.act.choose.learner import Chosen, best_learner
 from datassay.act.choose.looks import base_predictions
 from datassay.act.choose.parts import Part, fifths
-from datassay.act.choose.screen import most_wanted, screen
+from datassay.act.choose.screen import find_costliest_group, screen
 from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work, seconds_of
@@ -26,7 +26,7 @@ from datassay.errors import DataError
 from datassay.optional import take_first
 from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import LEAST_NEW, DataIssues
-from datassay.score.checks.weak_groups import told_groups
+from datassay.score.checks.weak_groups import find_weak_groups
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.registry import Context
@@ -54,7 +54,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
         return None
-    parts = _parts(context, settings, plan)
+    parts = _make_parts(context, settings, plan)
     if not all(_can_judge(fold) for fold in parts):
         return None
     # If the time of a fit is not known, comparing begins with the baseline and measures it.
@@ -77,7 +77,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     estimates = [kind.estimate for kind in action_kinds().values() if kind.estimate is not None]
     with suppress(OutOfTime):
         for estimate in estimates:
-            row = estimate(learner, fold.train, fold.yardstick, whole=scores, seed=settings.seed)
+            row = estimate(learner, fold.train, fold.scoring_rule, whole=scores, seed=settings.seed)
             if row is not None:
                 rows.append(replace(row, note=_name_wanted(fold, issues, settings)))
     scale = len(train) / len(fold.train)
@@ -94,7 +94,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
 
 
 def _add_review(actions: list[ActionGain], review: ActionGain | None, n: int) -> list[ActionGain]:
-    """Return the actions, then a review where it may help, of more labels than the n corrected."""
+    """Return the actions and the review's forecast gain, unless correcting was measured."""
     # Where correcting nearly the same labels was measured, that says more than a forecast.
     is_measured = any(row.kind == RELABEL for row in actions)
     is_replaced = is_measured and review is not None and review.changed <= NEARLY * n
@@ -104,7 +104,7 @@ def _add_review(actions: list[ActionGain], review: ActionGain | None, n: int) ->
 
 
 def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> ActionGain:
-    """Return a row with numbers of samples of the whole set, not of the part it was measured on."""
+    """Return a row measured on a part of the samples, its counts scaled to all of them."""
     changed = counts.get(row.kind.split("+")[0], round(row.changed * scale))
     cost = changed
     if row.cost != row.changed:
@@ -115,15 +115,15 @@ def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> Acti
 
 
 def _can_judge(fold: Part) -> bool:
-    """Return whether held-out and training targets differ, so that gains can be measured."""
+    """Return whether targets vary in both parts, so that a score can change."""
     held_out = fold.held_out
     train = fold.train
     varies = train.is_classification or bool((held_out.y != held_out.y[:1]).any())
     return len(held_out) > 1 and varies and len(np.unique(train.y, axis=0)) > 1
 
 
-def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]:
-    """Return the user's validation part, whose labels count as right, or fifths of the samples."""
+def _make_parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]:
+    """Return the splits to measure gains on: the validation part, or each fifth held out."""
     lin = context.lin
     train = context.train
     val = context.val
@@ -140,7 +140,7 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
 
     def rescore(sub: Linearization, samples: SampleSet) -> tuple[LabelIssues, float]:
         result = issues_of(sub, samples, replace(settings, label_noise=kind), context.progress)
-        return result, _penalty(sub, result)
+        return result, _choose_penalty(sub, result)
 
     def learner(samples: SampleSet, index: int) -> Learner:
         return learner_of(samples, settings, plan.seeds, index)
@@ -151,7 +151,7 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         if LEAST_NEW <= len(new_rows) < len(val):
             lin = lin.judged_on(new_rows)
             val = val.subset(new_rows)
-        fields = train, val, lin, issues, information, _penalty(lin, issues), None
+        fields = train, val, lin, issues, information, _choose_penalty(lin, issues), None
         return [Part(*fields, learner(train, 0), copies=copies)]
     noise = None
     if noise_models:
@@ -163,15 +163,15 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
     )  # fmt: skip
 
 
-def _penalty(lin: Linearization, issues: LabelIssues) -> float:
-    """Return the ridge of the label scores; of a ridge fit where the user's model scored labels."""
+def _choose_penalty(lin: Linearization, issues: LabelIssues) -> float:
+    """Return the ridge penalty that judged the labels; else that of a ridge fit."""
     if isnan(issues.ridge):
         return ridge_fit(lin, silent).penalty
     return issues.ridge
 
 
 def learner_of(train: SampleSet, settings: RunSettings, seeds: int, index: int) -> Learner:
-    """Return what is trained anew: a table's model, the user's estimator, or networks."""
+    """Return what is retrained for each action: a table's model, an estimator, or networks."""
     seed = settings.seed + seeds * index
     if settings.table_model:
         return table_learner(settings.table_model, train, repeats=seeds, seed=seed)
@@ -186,12 +186,12 @@ def _name_wanted(fold: Part, issues: DataIssues, settings: RunSettings) -> str:
     if fold.lin is None:
         return ""
     try:
-        closed = screen(fold.lin, fold.train, fold.penalty, fold.yardstick, settings.seed)
+        closed = screen(fold.lin, fold.train, fold.penalty, fold.scoring_rule, settings.seed)
         order = np.argsort(issues.ids)
         # Where the fold's samples are in the run's.
         rows = order[np.searchsorted(issues.ids, fold.train.ids, sorter=order)]
-        weak, _ = told_groups(fold.train, fold.issues.held_out, issues.telling.take(rows))
-        group = most_wanted(closed, fold.train, settings.seed, weak)
+        weak, _ = find_weak_groups(fold.train, fold.issues.held_out, issues.telling.take(rows))
+        group = find_costliest_group(closed, fold.train, settings.seed, weak)
     except DataError:
         return ""
     if group is None:

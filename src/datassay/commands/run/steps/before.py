@@ -3,14 +3,18 @@
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from datassay.act.choose.parts import SUSPECTED
-from datassay.act.review.decisions import KEEP, label_word
+from datassay.act.review.decisions import KEEP, RELABEL, Decision, label_word
 from datassay.act.review.gain import BeforeAfter, Corrected, Trial, review_gain
+from datassay.act.review.judged import FILE as JUDGED
+from datassay.act.review.judged import read_judged
+from datassay.act.review.remaining import BATCH, remaining_after
 from datassay.commands.finished import FinishedRun, finished_run, sets_of
 from datassay.commands.inputs import DataInputs
 from datassay.commands.run.settings import RunSettings
@@ -54,7 +58,7 @@ class Earlier:
 
 
 def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
-    """Read the run before a review again: what was changed since, and its samples."""
+    """Return the run before a review: its samples, and the changes made to them since."""
     run = finished_run(folder)
     log = read_changelog(Path(data).expanduser())
     if log is None:
@@ -76,7 +80,7 @@ def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
 
 
 def inputs_like(earlier: Earlier, typed: DataInputs) -> DataInputs:
-    """Return how to read the samples: as the earlier run did, unless options say otherwise."""
+    """Return the inputs of the earlier run, replaced by those that are typed now."""
     inputs = earlier.run.inputs
     assert inputs is not None
     inherited = {
@@ -94,8 +98,8 @@ def before_after(
     issues: LabelIssues,
     settings: RunSettings,
     progress: Progress,
-) -> BeforeAfter:
-    """Return what a review gained: numbers before and after, and the gain on held-out samples."""
+) -> tuple[BeforeAfter, LabelIssues]:
+    """Return what a review gained, on held-out samples too, and the issues that it leaves open."""
     labels = _map_labels(train, val)
     run = earlier.run
     log = earlier.log
@@ -127,7 +131,7 @@ def before_after(
     model_name = (run.summary.get("actions") or {}).get("model")
     if settings.is_open and model_name in TABLE_MODELS:
         settings = replace(settings, table_model=model_name)
-    trials = _trials(before, held_out, settings)
+    trials = _split(before, held_out, settings)
     gain = None
     why = LEFT_OUT
     if trials:
@@ -142,24 +146,61 @@ def before_after(
     n = len(before.keep)
     summary = run.summary
     kept_ids = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
+    n_confirmed = sum(str(train.ids[i]) in kept_ids for i in np.flatnonzero(issues.is_issue))
+    open_issues = _leave_open(earlier, train, issues)
+    n_suspects = int(summary["counts"]["suspected_label_errors"])
     wrong_share = float(summary["labels"]["expected_wrong"]) / n
-    return BeforeAfter(
+    comparison = BeforeAfter(
         relabelled=tuple((a, b, count) for (a, b), count in pairs.most_common()),
         n_relabelled=sum(int((side.is_new & side.keep).sum()) for side in parts),
         n_removed=sum(int((~side.keep).sum()) for side in parts),
         n=(n, len(train)),
-        suspects=(int(summary["counts"]["suspected_label_errors"]), int(issues.is_issue.sum())),
-        confirmed=sum(str(train.ids[i]) in kept_ids for i in np.flatnonzero(issues.is_issue)),
+        suspects=(n_suspects, int(open_issues.is_issue.sum())),
+        confirmed=n_confirmed,
         expected_wrong=(wrong_share, float(issues.probability.sum()) / len(train)),
         gain=gain,
         why_none=text_if(gain is None, why),
-        other_model=_other_model(run, settings),
+        other_model=_find_other_model(run, settings),
         cleared=_count_cleared(run, before, log, train.ids[issues.is_issue]),
+    )
+    return comparison, open_issues
+
+
+def _leave_open(earlier: Earlier, train: SampleSet, issues: LabelIssues) -> LabelIssues:
+    """Return the issues without labels that somebody decided, and with the review's own range."""
+    rows = earlier.log.rows
+    n_at_time = Counter(row["when"] for row in rows)
+    is_seen = [row["decision"] == KEEP or n_at_time[row["when"]] == 1 for row in rows]
+    decided_ids = {
+        row["new_id"]
+        for row, is_looked_at in zip(rows, is_seen, strict=True)
+        if is_looked_at and row["decision"] in {KEEP, RELABEL}
+    }
+    is_open = ~np.isin(train.ids.astype(str), list(decided_ids))
+    share = issues.share_wrong
+    path = earlier.run.folder / JUDGED
+    if sum(is_seen) >= BATCH and path.is_file():
+        position_of_id = {str(name): i for i, name in enumerate(earlier.train.ids.tolist())}
+        decisions = {
+            position_of_id[row["id"]]: Decision(
+                row["id"], row["decision"], row["given"], row["label"],
+                datetime.fromisoformat(row["when"]),
+            )
+            for row in rows
+            if row["id"] in position_of_id
+        }  # fmt: skip
+        low, high = remaining_after(read_judged(path), decisions, earlier.train).interval
+        share = low / len(train), high / len(train)
+    return replace(
+        issues,
+        is_issue=issues.is_issue & is_open,
+        worth_a_look=issues.worth_a_look & is_open,
+        share_wrong=share,
     )
 
 
 def _count_cleared(run: FinishedRun, before: Corrected, log: Changelog, suspects: Any) -> int:
-    """Count the labels that the run before suspected, that stayed, and are not suspected now."""
+    """Count labels suspected before, unchanged since, and not suspected now."""
     was_suspect = dict(
         zip(run.scores["id"].to_pylist(), run.scores["is_issue"].to_pylist(), strict=True)
     )
@@ -173,8 +214,8 @@ def _count_cleared(run: FinishedRun, before: Corrected, log: Changelog, suspects
     )
 
 
-def _other_model(run: FinishedRun, settings: RunSettings) -> str:
-    """Return the model of the earlier run where this run takes another; else ""."""
+def _find_other_model(run: FinishedRun, settings: RunSettings) -> str:
+    """Return the earlier run's model if it differs from the one of these settings, else ""."""
     facts = run.summary.get("facts", {})
     fact = facts.get("Your model", "")
     model = facts.get("Model", "")
@@ -189,7 +230,7 @@ def _other_model(run: FinishedRun, settings: RunSettings) -> str:
 
 
 def _map_labels(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
-    """Map ids to labels as words, or to targets; without a val part that has row numbers only."""
+    """Return id → class name or target, of train, and of val if its ids are real ones."""
     sets = [train]
     if val is not None and (val.split_off or val.ids.dtype.kind in "UO"):
         sets.append(val)
@@ -203,7 +244,7 @@ def _map_labels(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
 def _relabel(
     samples: SampleSet, log: Changelog, labels: Mapping[str, Any], suspects: Collection[str]
 ) -> Corrected:
-    """Return samples of the earlier run with the labels that they have now."""
+    """Return the earlier samples with today's labels: which are kept, new, were suspect."""
     index = {name: i for i, name in enumerate(samples.class_names)}
     y = samples.y.copy()
     keep = np.zeros(len(samples), dtype=bool)
@@ -226,8 +267,8 @@ def _relabel(
     return Corrected(samples, y, keep, is_suspect)
 
 
-def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
-    """Return one trial on the held-out part; without one a trial for each fifth of the samples."""
+def _split(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
+    """Return splits on which old and new labels are compared: the held-out part, or fifths."""
     samples = before.samples
     settings = with_width(settings)
     model = starting_network(samples, settings)

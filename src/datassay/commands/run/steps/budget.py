@@ -46,7 +46,7 @@ MANY_CLASSES, MANY_SECONDS = 100, 10.0
 
 
 def seconds_of(settings: RunSettings, train: SampleSet) -> float:
-    """Return the seconds that the removal curve may take; the actions may take the same."""
+    """Return the budget in seconds: of the removal curve, and again of the actions."""
     if settings.budget is None:
         if train.n_classes > MANY_CLASSES:
             return MANY_SECONDS
@@ -92,7 +92,7 @@ class ForwardWork:
 
 
 def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
-    """Count the operations of the first sample's forward pass; the network is left untouched."""
+    """Count the operations of one sample's forward pass: convolutions, and all others."""
     frozen = frozen_copy(model, torch.float32)
     x = network_inputs(samples.x[:1], frozen, torch.float32)
     with OperationCounter() as counter, torch.no_grad():
@@ -151,7 +151,7 @@ def act_plan(
     settings: RunSettings,
     fewest: int = FEWEST,
 ) -> ActPlan | None:
-    """Plan the parts and seeds that the budget pays for; None where it pays for no comparison.
+    """Return how many parts and seeds the budget of the actions pays for; None if none.
 
     Args:
         work: of one sample's way through the network.
@@ -195,7 +195,7 @@ def act_plan(
 def affordable_networks(
     work: ForwardWork, train: SampleSet, val: SampleSet | None, settings: RunSettings
 ) -> int:
-    """Return how many networks per point the budget pays for, the same on every machine.
+    """Return the number of networks per point of the curve that the budget pays for.
 
     Returns:
         At most `curve_seeds`. Effects at trained networks need one, whatever it takes. Of the
@@ -214,13 +214,9 @@ def affordable_networks(
 
 
 def budget_fact(
-    work: ForwardWork,
-    train: SampleSet,
-    val: SampleSet | None,
-    settings: RunSettings,
-    seeds: int,
+    work: ForwardWork, train: SampleSet, val: SampleSet | None, settings: RunSettings, seeds: int
 ) -> dict[str, str]:
-    """Return the fact that says what the budget left out and how to get it; {} if nothing."""
+    """Return the fact of what the budget left out and how to get it; {} if nothing."""
     if seeds == settings.curve_seeds:
         return {}
     if settings.estimator is not None:

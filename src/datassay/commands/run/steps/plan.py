@@ -36,11 +36,7 @@ from datassay.commands.run.steps.scores import (
     group_work,
     pair_work,
 )
-from datassay.commands.run.steps.settings import (
-    check_settings,
-    retrained_network,
-    with_network,
-)
+from datassay.commands.run.steps.settings import check_settings, retrained_network, with_network
 from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, resident_bytes
 from datassay.models.build import build_model
@@ -59,6 +55,7 @@ from datassay.train.training import train_networks
 # A run of so many samples times outputs is planned first; if it takes so many seconds it says so.
 MANY_OUTPUTS, LONG_SECONDS = 100_000, 60
 EMBED = "embed"
+LEAST_BYTES, LONG_STEP = 5e6, 10  # that a plan shows; seconds from which it says what shortens them
 # What a run loads after it was planned (torch.func, Plotly), and what the allocator keeps.
 LOADED_BYTES = 1.5e8
 # Small calls that the page takes, and that each sample adds.
@@ -90,7 +87,7 @@ class Plan:
 
 
 def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan:
-    """Plan a run: its steps, memory, and seconds good to a factor of about two."""
+    """Return a run's steps with memory and seconds, right to a factor of about two."""
     check_settings(settings, len(train))
     program = resident_bytes() + LOADED_BYTES
     settings = with_network(settings, train)
@@ -107,20 +104,20 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
     options = {f.name: getattr(settings, f.name) for f in fields(settings)}
     sizes = Sizes(form=form, train=n, val=m, classes=train.n_classes, options=options)
     steps = [
-        *_embedding_step(train, n + m),
+        *_plan_embedding(train, n + m),
         *([] if settings.rank_correlation is None else [projection_step(model, train, val, form)]),
         collection_step(model, train, n + m, form),
-        *_infrastructure_steps(form, settings),
+        *_plan_infrastructure(form, settings),
         *score_steps(sizes),
-        *_group_step(form, train, m),
-        *_training_steps(model, train, val, form, settings),
+        *_plan_groups(form, train, m),
+        *_plan_trainings(model, train, val, form, settings),
         PlanStep("page", "HTML, Parquet, JSON", 1e8, {"calls": PAGE_CALLS + n * PAGE_SAMPLE_CALLS}),
     ]
     return Plan(tuple(steps), program, available_memory(), form)
 
 
-def _embedding_step(train: SampleSet, n: int) -> list[PlanStep]:
-    """Return the step of a frozen encoder, measured on a first batch; [] without one."""
+def _plan_embedding(train: SampleSet, n: int) -> list[PlanStep]:
+    """Return [step of the frozen encoder], timed on its first batch; [] without one."""
     encoding = train.encoding
     if encoding is None or not encoding.name:
         return []
@@ -129,8 +126,8 @@ def _embedding_step(train: SampleSet, n: int) -> list[PlanStep]:
     return [PlanStep(EMBED, detail, 4.0 * n * encoding.width, pilot=encoding.seconds)]
 
 
-def _infrastructure_steps(form: Form, settings: RunSettings) -> Iterator[PlanStep]:
-    """Yield a step for writing to the store and one for starting the engine, where there are."""
+def _plan_infrastructure(form: Form, settings: RunSettings) -> Iterator[PlanStep]:
+    """Yield steps of writing the Jacobian to --store, and of starting the engine, if asked."""
     if settings.store is not None:
         size = form.jacobian_bytes
         detail = f"{size / 1e9:.2f} GB in {settings.store}; "
@@ -144,21 +141,21 @@ def _infrastructure_steps(form: Form, settings: RunSettings) -> Iterator[PlanSte
         yield PlanStep("engine", f"{detail}cores alone", 0.0, {"starts": starts})
 
 
-def _group_step(form: Form, train: SampleSet, m: int) -> list[PlanStep]:
-    """Return the step that leaves out whole groups, and pairs; [] where all take too long."""
+def _plan_groups(form: Form, train: SampleSet, m: int) -> list[PlanStep]:
+    """Return [step of leaving out classes, sources and pairs]; [] if that takes too long."""
     works = [*group_work(train, form).values(), pair_work(len(train), m, form)]
     flops = sum(work for work in works if work <= MOST_GROUP_WORK)
     if not flops:
         return []
-    detail = "each class or source as one, each sample with its likest"
+    detail = "each class or source as one, each sample with the one most like it"
     peak = step_bytes(form)["leave one out"]
     return [PlanStep("groups and pairs", detail, peak, {"thin": flops})]
 
 
-def _training_steps(
+def _plan_trainings(
     model: nn.Module, train: SampleSet, val: SampleSet | None, form: Form, settings: RunSettings
 ) -> Iterator[PlanStep]:
-    """Yield steps that train networks or the user's model: curve, actions, effects, check."""
+    """Yield the steps that train networks or fit the user's model."""
     net, _ = retrained_network(model, train, settings)
     n = len(train)
     work = forward_work(net, train)
@@ -167,7 +164,7 @@ def _training_steps(
     estimator = settings.estimator
     estimator_fit = 0.0
     if estimator is not None and seeds:
-        estimator_fit = _fit_seconds(estimator, train)
+        estimator_fit = _time_fit(estimator, train)
     if seeds:
         cost = retraining(work, train, val, seeds)
         recipe = task_recipe(train)
@@ -175,7 +172,7 @@ def _training_steps(
         batch = min(recipe.batch_size or n, n)
         detail = f"{cost.networks} networks, {cost.updates} updates of {batch} samples each"
         if estimator is None:
-            seconds_each = cost.updates * _update_seconds(net, train, recipe, at_once * seeds)
+            seconds_each = cost.updates * _time_update(net, train, recipe, at_once * seeds)
             seconds = cost.networks / (at_once * seeds) * seconds_each
         else:
             detail = f"{cost.networks} fits of your model"
@@ -190,7 +187,7 @@ def _training_steps(
         detail = f"about {networks} networks, {count(act.parts, 'held-out part')}"
         fit = estimator_fit
         if estimator is None:
-            update = _update_seconds(net, train, network_recipe(n), at_once)
+            update = _time_update(net, train, network_recipe(n), at_once)
             fit = act.updates * update / at_once
         seconds = min(seconds_of(settings, train), networks * fit)
         trials = trial_seconds(train, act.networks) if settings.is_open else 0.0
@@ -211,7 +208,7 @@ def _training_steps(
     if settings.check:
         networks = settings.check + 1
         recipe = Recipe("sgd", 1e-9, batch_size=None)
-        seconds_each = settings.steps * _update_seconds(model, train, recipe, 1)
+        seconds_each = settings.steps * _time_update(model, train, recipe, 1)
         detail = f"{networks} networks, {settings.steps} updates of all {n} samples each"
         passes = 3.0 * n * settings.steps * networks  # forward, and backward twice that
         flops = passes * forward_work(model, train).flops
@@ -219,8 +216,8 @@ def _training_steps(
         yield PlanStep("check", detail, peak, pilot=networks * seconds_each, counted=flops)
 
 
-def _update_seconds(model: nn.Module, train: SampleSet, recipe: Recipe, networks: int) -> float:
-    """Return the seconds of one update of networks side by side, the mean of a few."""
+def _time_update(model: nn.Module, train: SampleSet, recipe: Recipe, networks: int) -> float:
+    """Return seconds per update of networks trained side by side, timed on a few updates."""
     everything = torch.arange(len(train)).expand(networks, -1)
     pilot = replace(recipe, steps=PILOT_UPDATES)
     times = []
@@ -232,17 +229,17 @@ def _update_seconds(model: nn.Module, train: SampleSet, recipe: Recipe, networks
 
 
 def slowness(model: nn.Module, train: SampleSet) -> float:
-    """Return clock seconds per nominal second of retraining, here and now, at least 1."""
+    """Return seconds by the clock per nominal second of training on this machine, at least 1."""
     at_once = min(Networks([model]).at_once, STACK)
     recipe = network_recipe(len(train))
-    seconds = _update_seconds(model, train, recipe, at_once) / at_once
+    seconds = _time_update(model, train, recipe, at_once) / at_once
     passes = 3.0 * min(recipe.batch_size or len(train), len(train))
     nominal = passes * forward_work(model, train).seconds(ACT_SHARE) + ACT_UPDATE / at_once
     return max(1.0, seconds / nominal)
 
 
-def _fit_seconds(estimator: object, train: SampleSet) -> float:
-    """Estimate the seconds of fitting the user's model, by a fit to some rows."""
+def _time_fit(estimator: object, train: SampleSet) -> float:
+    """Return the seconds of one fit of the user's model, scaled up from a fit to some rows."""
     rows = np.random.default_rng(0).permutation(len(train))[:PILOT_ROWS]
     seconds, _ = time_call(
         lambda: list(Estimators(estimator, 1, dtype=None).fits(train, rows[None]))
@@ -251,7 +248,7 @@ def _fit_seconds(estimator: object, train: SampleSet) -> float:
 
 
 def long_wait(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> str:
-    """Return how long a run will take and what shortens it; "" where it takes no minute."""
+    """Return a sentence on the seconds of a run and how to shorten it; "" if it is short."""
     if len(train) * max(1, train.n_classes) < MANY_OUTPUTS:  # planning takes a second itself
         return ""
     steps = [step for step in plan(train, val, settings).steps if step.name != EMBED]  # done by now
@@ -267,7 +264,7 @@ def long_wait(train: SampleSet, val: SampleSet | None, settings: RunSettings) ->
 
 
 def lines(plan: Plan) -> list[RenderableType]:
-    """Return the plan as a table and a sentence, for the terminal."""
+    """Return the plan as a table of its steps and a sentence, for the terminal."""
     table = Table(title="Plan", title_justify="left")
     for name in ("step", "what"):
         table.add_column(name)
@@ -275,13 +272,20 @@ def lines(plan: Plan) -> list[RenderableType]:
         table.add_column(name, justify="right")
     for step in plan.steps:
         work = text_if(step.flops, f"{step.flops:.1e}")
-        table.add_row(
-            step.name, step.detail, f"{step.bytes / 1e9:.2f} GB", work, f"{step.seconds:.1f}"
-        )
+        memory = text_if(step.bytes >= LEAST_BYTES, f"{step.bytes / 1e9:.2f} GB")
+        seconds = "<1" if step.seconds < 1 else f"{step.seconds:.0f}"
+        table.add_row(step.name, step.detail, memory, work, seconds)
     total = sum(step.seconds for step in plan.steps)
     fits = "fits" if plan.fits else "does NOT fit"
+    seconds_of_step = {step.name: step.seconds for step in plan.steps}
+    shorter = {
+        EMBED: "--store DIR keeps the embeddings for the next run",
+        "compare actions": "--budget SECONDS limits the networks that are trained",
+    }
+    hints = [text for name, text in shorter.items() if seconds_of_step.get(name, 0) >= LONG_STEP]
     return [
         table,
+        *([f"Shorter: {'; '.join(hints)}."] if hints else []),
         f"About {total:.0f} s; peak {plan.peak_bytes / 1e9:.2f} GB, of which the program and its "
         f"samples take {plan.program_bytes / 1e9:.2f} GB. The rest {fits} in the "
         f"{plan.available_bytes / 1e9:.1f} GB free. Nothing was run.",

@@ -86,12 +86,12 @@ def choose_projection(
         warnings = ()
     else:
         warnings = (f"{missed}{reached:.3f}.",)
-    facts = {CHOICE: choice, REACHED: _correlations(quality, index)}
+    facts = {CHOICE: choice, REACHED: _format_correlations(quality, index)}
     return ChosenProjection(settings, facts, warnings, quality)
 
 
-def _correlations(quality: ProjectionQuality, index: int | None) -> str:
-    """Return every score's correlation at one of the projections, or without any, as text."""
+def _format_correlations(quality: ProjectionQuality, index: int | None) -> str:
+    """Return each score's correlation with exact scores as text; index: which projection."""
     parts = []
     for score in SCORES:
         if index is None:
@@ -107,7 +107,7 @@ def _correlations(quality: ProjectionQuality, index: int | None) -> str:
 def projection_step(
     model: nn.Module, train: SampleSet, val: SampleSet | None, form: Form
 ) -> PlanStep:
-    """Return the step of choosing: exact scores of some samples, and each projection tried."""
+    """Return the plan's step of choosing a projection by exact scores of some samples."""
     n = min(N_SAMPLES, len(train), MOST_ROWS // form.n_outputs)
     pilot = train.subset(np.arange(n))
     pilot_val = None

@@ -59,7 +59,7 @@ def context_of(
     settings: RunSettings,
     progress: Progress,
 ) -> Context:
-    """Return what scores are computed from; settings.attribution must not be "auto" any more."""
+    """Return the inputs of all scores; settings.attribution must not be "auto" any more."""
     options = {f.name: getattr(settings, f.name) for f in fields(settings)}
     return Context(
         lin=lin, train=train, val=val, seed=settings.seed, options=options, progress=progress
@@ -76,7 +76,7 @@ def issues_of(
 def attribution_of(
     settings: RunSettings, form: Form, n: int, m: int, is_classification: bool
 ) -> str:
-    """Return settings.attribution; for "auto" what n training and m validation samples allow.
+    """Return the measure of effects: as set, or for "auto" what these sizes allow.
 
     Returns:
         "output", of several targets "loss", or "none" where n m effects are many. At
@@ -118,7 +118,7 @@ def trained_effects(
 
 
 def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:
-    """Retrain without samples drawn at random, and compare with their scores; None if not asked."""
+    """Retrain without some random samples, compare with their scores; None if not asked for."""
     options = context.options
     loo = context.results["removals"].leave_one_out
     if not options["check"]:
@@ -139,7 +139,7 @@ def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:
 
 
 def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
-    """Return a warning if the real network does not follow the linearised one; else ()."""
+    """Return (warning,) if retrained networks do not follow the linearised one, else ()."""
     if check is None or check.rank >= FOLLOWS:
         return ()
     return (
@@ -150,9 +150,9 @@ def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
 
 
 def group_totals(context: Context) -> dict[str, Aggregate]:
-    """Sum the information of samples by class and by source, where there are several."""
+    """Return "class" and "source" → information summed over the samples of each."""
     information = context.results["information"].information
-    groups = _group_labels(context.train).items()
+    groups = _name_groups(context.train).items()
     return {kind: aggregate(information, names, seed=context.seed) for kind, names in groups}
 
 
@@ -164,7 +164,7 @@ def joint_information(context: Context) -> dict[str, Any]:
         like it; without what would take minutes, and of smoothings that have them.
     """
     lin = context.lin
-    labels = _group_labels(context.train)
+    labels = _name_groups(context.train)
     information = context.results["information"].information
     n = len(lin)
     results: dict[str, Any] = {}
@@ -189,25 +189,25 @@ def joint_information(context: Context) -> dict[str, Any]:
 
 
 def group_work(train: SampleSet, form: Form) -> dict[str, float]:
-    """Count the operations that leaving out whole groups takes, by class and source."""
+    """Return "class" and "source" → operations of leaving out each whole class or source."""
     n = len(train)
     b = form.n_rows // n
     sizes = {
         kind: np.unique(names, return_counts=True)[1].tolist()
-        for kind, names in _group_labels(train).items()
+        for kind, names in _name_groups(train).items()
     }
     return {k: removal_work(n, b, form.eigenproblem, s, N_NODES // 2) for k, s in sizes.items()}
 
 
 def pair_work(n: int, m: int, form: Form) -> float:
-    """Count the operations that finding and leaving out n pairs takes, of m queries."""
+    """Return the operations of finding n pairs, by m queries, and leaving them out."""
     p = form.eigenproblem
     b = form.n_rows // n
     return 4.0 * n * p * (m + 60) * form.n_outputs + 2.0 * n * n * b * p
 
 
-def _group_labels(train: SampleSet) -> dict[str, np.ndarray]:
-    """Return each sample's class and source by name, [n], where there are several of them."""
+def _name_groups(train: SampleSet) -> dict[str, np.ndarray]:
+    """Return "class" and "source" → name of each sample's, [n]; only if there are several."""
     labels = {}
     if train.source is not None:
         labels = {"source": train.source}
@@ -217,7 +217,7 @@ def _group_labels(train: SampleSet) -> dict[str, np.ndarray]:
 
 
 def score_facts(issues: LabelIssues, influence: SampleInfluence | None) -> dict[str, str]:
-    """Return who judged the labels, if not the fit alone, and influence over pairs, as facts."""
+    """Return fact → text for the page: which models judged the labels, error of influence."""
     facts = {}
     if isnan(issues.ridge):  # no fit judged them
         facts["Labels judged by"] = "; ".join((issues.judge, *issues.warnings))

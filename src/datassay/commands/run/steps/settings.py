@@ -24,7 +24,7 @@ WIDTH = 256
 
 
 def check_settings(settings: RunSettings, n_samples: int) -> None:
-    """Check the settings that can be checked by the number of samples alone."""
+    """Raise if the settings do not suit the number of samples or this machine."""
     s = settings
     s.refuse(only_plan=False)
     if s.store is not None:
@@ -34,7 +34,7 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
 
 
 def with_network(settings: S, train: SampleSet) -> S:
-    """Return settings with the full name of the network, and the estimator that `model` names."""
+    """Return settings with the model's full name, or the estimator that it names."""
     if settings.network is not None:
         return settings
     estimator = settings.estimator
@@ -50,7 +50,7 @@ def with_network(settings: S, train: SampleSet) -> S:
 
 
 def with_width(settings: RunSettings) -> RunSettings:
-    """Return settings whose network, if its width is open, has the width of retrained ones."""
+    """Return settings whose network has the width of retrained ones, if its name leaves it open."""
     name = settings.model
     is_open = name == HEAD or (name.startswith(FEATURES) and name.endswith(f"+{HEAD}"))
     if not is_open or settings.weights is not None or settings.attribution_at == "trained":
@@ -61,7 +61,7 @@ def with_width(settings: RunSettings) -> RunSettings:
 def retrained_network(
     model: nn.Module, train: SampleSet, settings: RunSettings
 ) -> tuple[nn.Module, RunSettings]:
-    """Return the network that is trained again, and the settings with its name."""
+    """Return the network that is retrained for curve and actions, and settings naming it."""
     config = with_width(settings)
     if config.model != settings.model:
         model = starting_network(train, config)
@@ -69,7 +69,7 @@ def retrained_network(
 
 
 def starting_network(train: SampleSet, settings: RunSettings, index: int = 0) -> nn.Module:
-    """Build one of the networks of a run, which differ in their seed; 0 is linearised."""
+    """Return the untrained network of seed `settings.seed + index`; 0 is the linearised one."""
     seed = settings.seed + index
     if settings.network is not None:  # from its own weights, where it is no function that makes one
         return copy_or_build(settings.network, seed)

@@ -57,7 +57,7 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         x = as_floats(validate_xy(self, X))
         self.encoding_ = cosine_encoding(
             x,
-            _picture_size(x.shape[1], self.image_shape),
+            _choose_shape(x.shape[1], self.image_shape),
             share=self.share,
             min_frequency=self.min_frequency,
             n_coordinates=self.n_coordinates,
@@ -93,8 +93,8 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.encoding_.decode(as_floats(check_array(X)))
 
 
-def _picture_size(d: int, image_shape: Any) -> tuple[int, int]:
-    """Return rows and columns of d inputs seen as a picture: as given, else square, else a row."""
+def _choose_shape(d: int, image_shape: Any) -> tuple[int, int]:
+    """Return rows and columns of d pixels: as given, else a square, else one row."""
     if image_shape is not None:
         rows, columns = image_shape
         return int(rows), int(columns)

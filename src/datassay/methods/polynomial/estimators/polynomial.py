@@ -79,20 +79,20 @@ class _Polynomial(BaseEstimator):
             SettingError: a setting is out of range.
         """
         X, targets = self._read(X, y)
-        self._fit(as_floats(X), targets)
+        self._fit_targets(as_floats(X), targets)
         return self
 
     def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return X and the targets of the outputs, [n, k], checked."""
         raise NotImplementedError
 
-    def _fit(self, X: np.ndarray, targets: np.ndarray) -> None:
-        """Fit [n, k] targets by the solver, and keep the solution."""
+    def _fit_targets(self, X: np.ndarray, targets: np.ndarray) -> None:
+        """Fit targets, [n, k], by the solver that the user chose."""
         self._sums: NormalEquations | None = None
         self._solution: PolynomialFit | None = None
         if self.solver == "exact":
             check_spread(targets)
-            self._solution = self._solve(self._add(X, targets))
+            self._solution = self._solve(self._add_samples(X, targets))
             return
         monomials = self._monomials(X)
         self._set_units(X)
@@ -109,13 +109,13 @@ class _Polynomial(BaseEstimator):
         self._solution = self._keep(fit)
 
     def _solve(self, sums: NormalEquations) -> PolynomialFit:
-        """Return the exact fit, in the user's units; warn where columns are of unlike sizes."""
+        """Return the exact fit of the sums, in the user's units; warn if columns differ in size."""
         for note in unlike_sizes(sums):
             warnings.warn(note, UserWarning, stacklevel=3)
         return self._keep(fit_normal_equations(sums, self.ridge))
 
     def _keep(self, fit: PolynomialFit) -> PolynomialFit:
-        """Keep the polynomial of scaled columns, which predicts; return the fit in user units."""
+        """Store the fit of scaled columns for predictions; return it in the user's units."""
         self._of_scaled: Polynomial = fit.polynomial
         if not self.standardize:
             return fit
@@ -130,8 +130,8 @@ class _Polynomial(BaseEstimator):
             return X
         return ((X - center) / spread).astype(X.dtype)
 
-    def _add(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
-        """Return the sums over all samples so far, these included."""
+    def _add_samples(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
+        """Return the sums over all samples given so far, with these added."""
         previous = getattr(self, "_sums", None)
         if previous is None:
             monomials = self._monomials(X)
@@ -180,7 +180,7 @@ class _Polynomial(BaseEstimator):
         """
         return coef_maps(self.fit_.polynomial)
 
-    def _outputs(self, X: Any) -> np.ndarray:
+    def _compute_outputs(self, X: Any) -> np.ndarray:
         """Return the polynomial's outputs, [n, q]; the first call solves the normal equations."""
         check_is_fitted(self, "n_features_in_")
         X = as_floats(validate_xy(self, X, reset=False))
@@ -259,7 +259,7 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
                 f"y must hold labels among the classes {list(all_classes)}; got others. Name all "
                 "classes in the first call."
             )
-        self._add(as_floats(X), np.eye(len(all_classes))[label])
+        self._add_samples(as_floats(X), np.eye(len(all_classes))[label])
         self.classes_ = all_classes
         return self
 
@@ -273,7 +273,7 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
             [m, n_classes], fitted to 1 at the sample's class and 0 elsewhere; for two classes [m],
             the second's minus the first's.
         """
-        outputs = self._outputs(X)
+        outputs = self._compute_outputs(X)
         if len(self.classes_) == 2:
             return outputs[:, 1] - outputs[:, 0]
         return outputs
@@ -287,7 +287,7 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
         Returns:
             [m].
         """
-        class_idx = self._outputs(X).argmax(axis=1)
+        class_idx = self._compute_outputs(X).argmax(axis=1)
         return self.classes_[class_idx]
 
 
@@ -316,7 +316,7 @@ class PolynomialRegressor(RegressorMixin, _Polynomial):
         """
         is_first = not hasattr(self, "n_features_in_")
         X, y = validate_part(self, X, y, is_first=is_first, y_numeric=True)
-        self._add(as_floats(X), y.astype(np.float64)[:, None])
+        self._add_samples(as_floats(X), y.astype(np.float64)[:, None])
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -328,4 +328,4 @@ class PolynomialRegressor(RegressorMixin, _Polynomial):
         Returns:
             [m].
         """
-        return self._outputs(X)[:, 0]
+        return self._compute_outputs(X)[:, 0]

@@ -120,7 +120,7 @@ def batched_fit(
         coef, rank = _fit_batch(features(x[batch]), targets[batch])
         total += coef
         ranks.append(rank)
-        scores.append(_scores(views, coef, ~np.isin(oob_rows, batch)))
+        scores.append(_add_to_views(views, coef, ~np.isin(oob_rows, batch)))
         progress(STEP, b + 1, n_batches)
     curve = BatchCurve(*np.array(scores).T, is_accuracy=are_classes(targets))
     return BatchedFit(total / n_batches, curve, np.array(ranks))
@@ -144,7 +144,7 @@ class _View:
         self.count = np.zeros(len(targets))
 
     def add(self, coef: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        """Add a fit's outputs, those of the rows of a mask alone; return the outputs of all."""
+        """Add a fit's outputs to the average, for the rows of a mask; return them for all rows."""
         outputs = (self.features @ coef.astype(self.features.dtype)).astype(np.float64)
         is_counted = coalesce(rows, np.ones(len(outputs), bool))
         self.total[is_counted] += outputs[is_counted]
@@ -159,10 +159,10 @@ class _View:
         return self.rate(self.total[rows] / self.count[rows, None], self.targets[rows])
 
 
-def _scores(
+def _add_to_views(
     views: dict[str, _View], coef: np.ndarray, out_of_bag: Bool[np.ndarray, " s"]
 ) -> tuple[float, float, float, float]:
-    """Add a batch's fit to the views; return a point of each curve, in the order of BatchCurve."""
+    """Average in a batch's fit, and return the scores so far: a point of each curve."""
     single_score = np.nan
     cumulative = np.nan
     if "val" in views:

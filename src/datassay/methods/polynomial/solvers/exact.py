@@ -67,10 +67,7 @@ class ExactFit:
 
 
 def exact_fit(
-    normal: NormalEquations,
-    ridge: float | str = Regression.ridge,
-    *,
-    progress: Progress = silent,
+    normal: NormalEquations, ridge: float | str = Regression.ridge, *, progress: Progress = silent
 ) -> ExactFit:
     """Solve min Σ (y − f)² + ridge ‖β‖²; the constant is not penalised.
 
@@ -97,13 +94,13 @@ def exact_fit(
     is_valid = not isinstance(ridge, str) and ridge >= 0 and np.isfinite(ridge)
     require(is_valid, "ridge", "be 'auto' or a number of at least 0", repr(ridge))
     if ridge == 0:
-        return _minimum_norm(system)
+        return _fit_minimum_norm(system)
     return ExactFit(_solve(system, float(ridge)), float(ridge), None, None, ())
 
 
 def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
-    """Fit by the ridge of smallest leave-one-out error; a note says if its range ends there."""
-    path, spectrum = _ridge_path(system, progress)
+    """Return the fit by the ridge of smallest leave-one-out error; with a note if at an end."""
+    path, spectrum = _compute_path(system, progress)
     ridge = float(path.ridge[path.chosen])
     if spectrum is None:
         coef = _solve(system, ridge)
@@ -130,8 +127,8 @@ def _solve(system: Centred, ridge: float) -> Float[np.ndarray, "k q"]:
     return system.with_constant(cholesky(system.gram(ridge), ridge)(rhs))
 
 
-def _minimum_norm(system: Centred) -> ExactFit:
-    """Fit without a ridge: of the coefficients of least error those of least norm."""
+def _fit_minimum_norm(system: Centred) -> ExactFit:
+    """Return the fit without ridge: the smallest coefficients among the best."""
     normal = system.normal
     if normal.n_samples == len(normal.rows) <= system.n_features:
         features = normal.monomials.features(normal.rows, keep=normal.live[1:])
@@ -151,18 +148,18 @@ def _minimum_norm(system: Centred) -> ExactFit:
     return ExactFit(system.with_constant(coef), 0.0, None, rank, (note,))
 
 
-def _ridge_path(system: Centred, progress: Progress) -> tuple[RidgePath, Spectrum | None]:
-    """Return the path of ridges, and the spectrum if it was computed for them."""
+def _compute_path(system: Centred, progress: Progress) -> tuple[RidgePath, Spectrum | None]:
+    """Return leave-one-out errors over ridges, and G's eigenvectors if these were used."""
     if system.n_features > SPECTRUM:
         return _search_path(system, progress), None
     spectrum = Spectrum(system)
-    ridges = _ridge_grid(max(spectrum.cut, 1e-12 * spectrum.largest), 10 * spectrum.largest)
+    ridges = _make_grid(max(spectrum.cut, 1e-12 * spectrum.largest), 10 * spectrum.largest)
     progress(STEP, 1, 1)
-    return _path_errors(system, spectrum, ridges, ()), spectrum
+    return _compute_path_errors(system, spectrum, ridges, ()), spectrum
 
 
 def _search_path(system: Centred, progress: Progress) -> RidgePath:
-    """Add poles a decade apart until the smallest error lies between two of them."""
+    """Return leave-one-out errors over ridges, solved a decade apart, interpolated between."""
     low, high = (system.scale * factor for factor in FIRST_POLES)
     floor, ceiling = (system.scale * factor for factor in POLE_RANGE[str(system.normal.gram.dtype)])
     poles = Poles(system)
@@ -170,7 +167,7 @@ def _search_path(system: Centred, progress: Progress) -> RidgePath:
         poles.add(ridge)
         progress(STEP, len(poles.ridges), len(poles.ridges) + 1)
     while True:
-        path = _path_errors(system, poles, _ridge_grid(low, high), tuple(poles.ridges))
+        path = _compute_path_errors(system, poles, _make_grid(low, high), tuple(poles.ridges))
         if path.chosen == 0 and low > floor:
             low = low / 10
             poles.add(low)
@@ -182,7 +179,7 @@ def _search_path(system: Centred, progress: Progress) -> RidgePath:
         progress(STEP, len(poles.ridges), len(poles.ridges) + 1)
 
 
-def _ridge_grid(low: float, high: float) -> Float[np.ndarray, " r"]:
+def _make_grid(low: float, high: float) -> Float[np.ndarray, " r"]:
     """Return PER_DECADE ridges a decade from low to high; raise where no feature varies."""
     if not low > 0:
         raise DataError(
@@ -191,15 +188,15 @@ def _ridge_grid(low: float, high: float) -> Float[np.ndarray, " r"]:
     return np.geomspace(low, high, 1 + max(1, round(PER_DECADE * np.log10(high / low))))
 
 
-def _path_errors(
+def _compute_path_errors(
     system: Centred, solver: Spectrum | Poles, ridges: np.ndarray, poles: tuple[float, ...]
 ) -> RidgePath:
-    """Return the leave-one-out errors at each of the ridges."""
+    """Return the leave-one-out error at each ridge, as a RidgePath."""
     targets = system.normal.row_targets
     label = None
     if are_classes(targets):
         label = targets.argmax(axis=1)
-    pairs = [_loo_errors(system, solver, float(ridge), label) for ridge in ridges]
+    pairs = [_list_errors(system, solver, float(ridge), label) for ridge in ridges]
     mse, class_error = np.array(pairs).T
     if np.isnan(mse).all():
         raise DataError(
@@ -209,10 +206,10 @@ def _path_errors(
     return RidgePath(ridges, mse, class_error, len(system.rows), poles, int(np.nanargmin(mse)))
 
 
-def _loo_errors(
+def _list_errors(
     system: Centred, solver: Spectrum | Poles, ridge: float, label: np.ndarray | None
 ) -> tuple[float, float]:
-    """Return the mean squared held-out residual, and the share of rows with a wrong class."""
+    """Return mean squared leave-one-out residual, and the share of rows misclassified."""
     leverage, fitted = solver.rows(ridge)
     complement = 1 - leverage[:, None] - 1 / system.normal.n_samples  # 1 − h_i
     if complement.min() < 1 - LEVERAGE:

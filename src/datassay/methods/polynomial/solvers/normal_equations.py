@@ -122,8 +122,8 @@ def normal_equations(
             "precision": precision,
         }
         checkpoint = ResultStore(store, manifest)
-        n_done = _resume(checkpoint, sums, probes)
-    add = _add
+        n_done = _load_sums(checkpoint, sums, probes)
+    add = _add_gram
     if precision == "bfloat16":
         add = _add_bfloat16
     for start in range(n_done, len(x), chunk):
@@ -153,7 +153,7 @@ def normal_equations(
 
 
 def merge(earlier: NormalEquations, added: NormalEquations) -> NormalEquations:
-    """Add the sums over two sets of samples; the second is made with seen=earlier.n_samples."""
+    """Return the sums over two sets of samples; `added` was made with seen=earlier.n_samples."""
     # Exact: a feature not live in one set is zero there.
     has_same_terms = np.array_equal(earlier.monomials.terms, added.monomials.terms)
     if not has_same_terms or earlier.cross.shape[1] != added.cross.shape[1]:
@@ -276,7 +276,7 @@ class _Sums:
         self.feature_sum += products[:, -1]
 
 
-def _add(gram: np.ndarray, features: np.ndarray) -> None:
+def _add_gram(gram: np.ndarray, features: np.ndarray) -> None:
     """Add featuresᵀ features to gram in place, upper triangle."""
     (update,) = get_blas_funcs(("syrk",), (gram,))
     updated = update(1.0, features, beta=1.0, c=gram, trans=1, overwrite_c=1)
@@ -284,7 +284,7 @@ def _add(gram: np.ndarray, features: np.ndarray) -> None:
 
 
 def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
-    """Add to gram as `_add` does, with features rounded to bfloat16.
+    """Add to gram as `_add_gram` does, with features rounded to bfloat16.
 
     Without bfloat16 units the sums are the same, at float32 speed.
     """
@@ -323,8 +323,8 @@ class _Probes:
         return float(np.abs(difference).max())
 
 
-def _resume(checkpoint, sums: _Sums, probes: _Probes) -> int:
-    """Load the store's sums, if any; return how many samples they hold."""
+def _load_sums(checkpoint, sums: _Sums, probes: _Probes) -> int:
+    """Load stored sums in place, and return the number of samples in them, 0 without any."""
     if "sums" not in checkpoint:
         return 0
     stored = checkpoint.get("sums")

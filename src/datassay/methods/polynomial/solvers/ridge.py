@@ -63,7 +63,7 @@ class Centred:
 
 
 def centre(normal: NormalEquations) -> Centred:
-    """Remove the constant from normal equations; takes s · p' values for the s rows."""
+    """Return the normal equations of centred features and targets; cost s · p' for s rows."""
     mean = normal.feature_sum[1:] / normal.n_samples
     features = normal.monomials.features(normal.rows, keep=normal.live[1:])
     return Centred(
@@ -107,15 +107,15 @@ class Spectrum:
 
     def coef(self, ridge: float) -> Float[np.ndarray, "k q"]:
         """Return the coefficients for one ridge; 0 gives the minimum-norm solution."""
-        return self._vectors @ (self._inverse(ridge)[:, None] * self._right)
+        return self._vectors @ (self._invert(ridge)[:, None] * self._right)
 
     def rows(self, ridge: float) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, "s q"]]:
         """Return the rows' leverages without the constant's 1/n, and fitted centred targets."""
-        inverse = self._inverse(ridge)
+        inverse = self._invert(ridge)
         return (self._rows**2) @ inverse, self._rows @ (inverse[:, None] * self._right)
 
-    def _inverse(self, ridge: float) -> Float[np.ndarray, " k"]:
-        """Return 1/(eigenvalue + ridge); without a ridge 0 for eigenvalues that are rounding."""
+    def _invert(self, ridge: float) -> Float[np.ndarray, " k"]:
+        """Return 1/(eigenvalue + ridge), [k]; 0 for eigenvalues that are rounding errors."""
         if ridge == 0:
             is_above = self._values > self.cut
             return np.divide(1.0, self._values, out=np.zeros_like(self._values), where=is_above)
@@ -153,7 +153,7 @@ class Poles:
         dtype = self._system.normal.gram.dtype
         solve = cholesky(self._system.gram(ridge, dtype.type), ridge)
         rows = self._system.rows.T.astype(dtype, order="F")
-        self._grow(solve(rows), rows)
+        self._append_solutions(solve(rows), rows)
         powers = []
         solution = self._system.rhs.astype(dtype, order="F")
         for _ in range(DEPTH):
@@ -176,8 +176,8 @@ class Poles:
         ]
         return (self._right * weights).sum(axis=1), np.stack(fitted, axis=1)
 
-    def _grow(self, solution: np.ndarray, rows: np.ndarray) -> None:
-        """Add a pole's solutions u for the rows φ, [p, s] each, and their products with all u."""
+    def _append_solutions(self, solution: np.ndarray, rows: np.ndarray) -> None:
+        """Append a ridge's solutions, [p, s], and their inner products with all earlier ones."""
         self._solutions.append(solution)
         m = len(self._solutions)
         inner = np.zeros((len(self._inner), m, m))
@@ -190,7 +190,7 @@ class Poles:
         self._right = np.hstack([self._right, np.einsum("ps,ps->s", solution, rows)[:, None]])
 
     def _project(self, bases: Float[np.ndarray, "p q m"]) -> None:
-        """Store QᵀGQ, Qᵀb and rows · Q per target; Q is an orthonormal basis of its solutions."""
+        """Store QᵀGQ, Qᵀb and rows · Q of each target's orthonormal basis Q, [p, q, m]."""
         _, q, m = bases.shape
         all_bases = np.hstack([np.linalg.qr(bases[:, j])[0] for j in range(q)])
         gram = self._system.gram()
@@ -208,7 +208,7 @@ class Poles:
 def cholesky(
     gram: Float[np.ndarray, "k k"], ridge: float
 ) -> Callable[[Float[np.ndarray, "k r"]], Float[np.ndarray, "k r"]]:
-    """Return a solver of gram · u = r by Cholesky, which overwrites gram's upper triangle."""
+    """Return a solver of (gram + ridge I) u = r by Cholesky, in gram's upper triangle."""
     factor, solve = get_lapack_funcs(("potrf", "potrs"), (gram,))
     upper, failed = factor(gram, lower=0, clean=0, overwrite_a=1)
     if failed:
@@ -256,7 +256,7 @@ def rounding(dtype: np.dtype, n: int) -> float:
 def _solve_kernel(
     kernel: np.ndarray, targets: np.ndarray, n: int, dtype: np.dtype
 ) -> tuple[np.ndarray, int]:
-    """Solve a centred kernel's system; return the dual coefficients and the rank."""
+    """Return the dual coefficients of a centred kernel's least squares, and the rank."""
     scale = max(float(np.trace(kernel)) / n, np.finfo(np.float64).tiny)
     cut = rounding(dtype, n) * max(float(np.linalg.norm(kernel)), scale)
     # A centred kernel maps (1, …, 1) to 0, and targets have no share in it: any value there makes
@@ -264,7 +264,7 @@ def _solve_kernel(
     regular = np.asfortranarray(kernel + scale / n)
     factor, solve = get_lapack_funcs(("potrf", "potrs"), (regular,))
     upper, failed = factor(regular, lower=0, clean=0, overwrite_a=1)
-    if not failed and _smallest_eigenvalue(lambda rhs: solve(upper, rhs, lower=0)[0], n) > cut:
+    if not failed and _find_smallest_eigenvalue(lambda rhs: solve(upper, rhs, lower=0)[0], n) > cut:
         return solve(upper, targets, lower=0)[0], n - 1
     values, vectors = map(np.asarray, eigh(kernel, driver="evd", check_finite=False))
     is_above = values > cut
@@ -272,7 +272,7 @@ def _solve_kernel(
     return basis @ ((basis.T @ targets) / values[is_above, None]), int(is_above.sum())
 
 
-def _smallest_eigenvalue(solve: Callable[[np.ndarray], np.ndarray], n: int) -> float:
+def _find_smallest_eigenvalue(solve: Callable[[np.ndarray], np.ndarray], n: int) -> float:
     """Return the smallest eigenvalue by inverse iteration; at most a few per cent too large."""
     vectors = np.random.default_rng(0).normal(size=(n, 4))
     norm = np.ones(4)

@@ -65,7 +65,8 @@ class Choice:
 def choose(
     network: TrainedNetwork, curvature: str, weight_decay: float, seed: int
 ) -> Choice | None:
-    """Choose damping and temperature; None where the network is too large, or has no one class."""
+    """Return the damping and temperature that best predict retraining on halves of the samples."""
+    # None where the network is too large, or has no single class per sample.
     subsample = _draw_samples(network, seed)
     if subsample is None:
         return None
@@ -88,7 +89,7 @@ def choose(
     margin_slopes = torch.autograd.grad(margin(leaf).sum(), leaf)[0].to(f)
     q_gradients = torch.einsum("qk,qkp->qp", margin_slopes[:QUERIES], jacobian[:QUERIES])
     is_absent = (~is_in_half & has_target)[:, :QUERIES]
-    losses = drop_none(network.loss, network.own_loss)
+    losses = drop_none(network.loss, network.self_influence_loss)
     slopes = torch.cat([output_slopes(loss, f, y) for loss in losses])
     gradients = torch.einsum("ank,nkp->anp", slopes.view(-1, *f.shape), jacobian).flatten(0, 1)
     generator = torch.Generator().manual_seed(seed)
@@ -96,7 +97,7 @@ def choose(
     roots = torch.einsum("nrk,nkp->nrp", vectors, jacobian).flatten(0, 1)
     is_exact = exact_rule(curvature, n, subsample.per_sample.blocks)
     penalties = [Penalty(share * network.n / n, float(weight_decay)) for share in SHARES]
-    products = _damped_products(subsample, roots, is_exact, penalties, gradients, q_gradients, seed)
+    products = _apply_inverse(subsample, roots, is_exact, penalties, gradients, q_gradients, seed)
     choices = []
     for share, by_loss in zip(
         SHARES, products.view(len(SHARES), -1, n, len(q_gradients)), strict=True
@@ -136,7 +137,7 @@ def choice_samples(network: TrainedNetwork, seed: int) -> tuple[int, float]:
 
 
 def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
-    """Return the network with the samples to linearise; None where it cannot be, or too few fit."""
+    """Return the network on a subsample to linearise; None where too few samples fit."""
     loss = network.loss
     train = network.train
     k = network.n_outputs
@@ -158,7 +159,7 @@ def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
     return replace(network, train=subset, n=n, removed=None, vectors=MOST_SUMMED)
 
 
-def _damped_products(
+def _apply_inverse(
     network: TrainedNetwork,
     roots: Float[Tensor, "r p"],
     is_exact: Callable[[Block], bool],
@@ -174,7 +175,7 @@ def _damped_products(
     network's samples.
     """
     blocks = network.per_sample.blocks
-    bases = _factored_bases(network, {b.name: b for b in blocks if not is_exact(b)}, seed)
+    bases = _fit_factored_bases(network, {b.name: b for b in blocks if not is_exact(b)}, seed)
     shape = len(penalties), len(gradients), len(queries)
     total = gradients.new_zeros(shape, dtype=torch.float64)
     start = 0
@@ -183,16 +184,16 @@ def _damped_products(
         start += block.size
         factors = gradients[:, columns], queries[:, columns]
         if is_exact(block):
-            total += _exact_products(roots[:, columns], network.n, penalties, *factors)
+            total += _multiply_by_exact_inverse(roots[:, columns], network.n, penalties, *factors)
         elif block.name in bases:
-            total += _factored_products(bases[block.name], penalties, *factors)
+            total += _multiply_by_factored_inverse(bases[block.name], penalties, *factors)
     return total
 
 
-def _factored_bases(
+def _fit_factored_bases(
     network: TrainedNetwork, blocks: dict[str, Block], seed: int
 ) -> dict[str, BlockBasis]:
-    """Return Kronecker bases of some blocks, by name, with the eigenvalues of the mean loss."""
+    """Return {name: Kronecker basis} of these blocks, with the mean loss's eigenvalues."""
     if not blocks:
         return {}
 
@@ -207,7 +208,7 @@ def _factored_bases(
     return bases
 
 
-def _exact_products(
+def _multiply_by_exact_inverse(
     roots: Float[Tensor, "r size"],
     n: int,
     penalties: list[Penalty],
@@ -240,13 +241,13 @@ def _exact_products(
     return torch.stack(products)
 
 
-def _factored_products(
+def _multiply_by_factored_inverse(
     basis: BlockBasis,
     penalties: list[Penalty],
     gradients: Float[Tensor, "a size"],
     queries: Float[Tensor, "q size"],
 ) -> Float[Tensor, "penalties a q"]:
-    """Return gradientsᵀ P queries by a Kronecker basis."""
+    """Return gradientsᵀ P queries for each penalty, P the damped inverse in a Kronecker basis."""
     rotated_gradients = basis.to_basis(gradients)
     rotated_queries = basis.to_basis(queries)
     products = []
@@ -261,7 +262,7 @@ def _factored_products(
 def _mean_correlation(
     a: Float[Tensor, "halves q"], b: Float[Tensor, "halves q"], mask: Bool[Tensor, "halves q"]
 ) -> float:
-    """Return each query's Pearson correlation over its halves in the mask, mean over queries.
+    """Return the mean over queries of the Pearson correlation of a and b over masked halves.
 
     Queries for which a or b is constant are left out; 0 if that leaves none.
     """

@@ -38,7 +38,7 @@ PATIENCE = 20  # steps without getting nearer, besides 0.3 of those so far
 def linearize(
     network: TrainedNetwork,
 ) -> tuple[Float[Tensor, "n k p"], Float[Tensor, "n k"], Int[Tensor, " n"]]:
-    """Return the outputs' Jacobian by the weights, block after block, the outputs and labels."""
+    """Return the Jacobian of outputs by weights, blocks side by side, outputs, and labels."""
     blocks = network.per_sample.blocks
     jacobian: list[Tensor] = []
     outputs: list[Tensor] = []
@@ -64,7 +64,7 @@ def linearize(
 def _join_blocks(
     gradients: Gradients, blocks: list[Block], outputs: Tensor
 ) -> Float[Tensor, "b p"]:
-    """Return gradients by all blocks side by side; 0 by those that are not used."""
+    """Return a batch's gradients with all blocks side by side; 0 where a block is unused."""
     by_block = []
     for block in blocks:
         columns = outputs.new_zeros(len(outputs), block.size)
@@ -77,7 +77,7 @@ def _join_blocks(
 def output_slopes(
     loss: Objective, outputs: Float[Tensor, "b k"], y: Int[Tensor, " b"]
 ) -> Float[Tensor, "b k"]:
-    """Return the derivative of each sample's loss by its outputs."""
+    """Return each sample's derivative of the loss by its outputs."""
     leaf = outputs.detach()[:, None].requires_grad_()
     with torch.enable_grad():
         total = loss.of_outputs(leaf, y[:, None]).sum()
@@ -107,7 +107,7 @@ class Runs:
         return columns.view(*self.outputs.shape, -1).permute(2, 0, 1)
 
     def slopes(self, outputs: Float[Tensor, "runs n k"]) -> Float[Tensor, "nk runs"]:
-        """Return the derivative of each run's loss by its outputs."""
+        """Return the derivative of each run's weighted mean loss by its outputs."""
         runs = len(outputs)
         slopes = output_slopes(self.loss, outputs.flatten(0, 1), self.y.repeat(runs))
         weighted = slopes.view_as(outputs) * self.shares[:, :, None]
@@ -124,12 +124,13 @@ def _centre(outputs: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
 
 
 def retrain(runs: Runs, halves: Float[Tensor, "halves n"]) -> Float[Tensor, "halves n k"] | None:
-    """Return the outputs of halves, trained by descent or by Adam.
+    """Return the outputs of the linearised network trained on each half of the samples.
 
-    By whichever of the two comes nearer to the network on all samples, and for as many steps.
+    By gradient descent or Adam, whichever comes nearer to the network when trained on all samples,
+    and for as many steps.
 
     Args:
-        runs: one, of all samples.
+        runs: a single run, on all samples.
         halves: shares of the samples in each half's mean loss.
 
     Returns:
@@ -139,11 +140,11 @@ def retrain(runs: Runs, halves: Float[Tensor, "halves n"]) -> Float[Tensor, "hal
     kernel = None
     if len(jacobian) < jacobian.shape[1]:
         kernel = jacobian @ jacobian.T
-    descent = partial(_descend, kernel=kernel, lr=1 / _largest_curvature(runs))
+    descent = partial(_run_descent, kernel=kernel, lr=1 / _largest_curvature(runs))
     slopes = runs.slopes(torch.zeros_like(runs.outputs)[None])
     direction = (jacobian.T @ slopes).sign()
     lr = float(runs.outputs.norm() / (jacobian @ direction).norm()) / ADAM_STEPS
-    adam = partial(_adapt, lr=lr)
+    adam = partial(_run_adam, lr=lr)
     distance, step = _nearest_step(runs, descent)
     adam_distance, adam_step = _nearest_step(runs, adam)
     training = descent
@@ -157,7 +158,7 @@ def retrain(runs: Runs, halves: Float[Tensor, "halves n"]) -> Float[Tensor, "hal
 
 
 def training_seconds(runs: Runs, n_halves: int) -> float:
-    """Return about how long `retrain` takes, by a few steps on numbers of these shapes."""
+    """Estimate the seconds that `retrain` takes, by timing a few steps of the same shapes."""
     jacobian = runs.jacobian
     total = 0.0
     kernel = None
@@ -166,8 +167,8 @@ def training_seconds(runs: Runs, n_halves: int) -> float:
         total = seconds_of({kind: 2.0 * len(jacobian) * jacobian.numel()})
         kernel = jacobian.new_full((len(jacobian), len(jacobian)), 1e-4)
     halves = replace(runs, shares=runs.shares.expand(n_halves, -1))
-    descent: Training = partial(_descend, kernel=kernel, lr=1e-9)
-    for training in (descent, partial(_adapt, lr=1e-9)):
+    descent: Training = partial(_run_descent, kernel=kernel, lr=1e-9)
+    for training in (descent, partial(_run_adam, lr=1e-9)):
         # Tries of both seldom end early. Halves are trained by one of the two.
         total += STEPS * _step_seconds(training(runs))
         total += USUAL_STEPS / 2 * _step_seconds(training(halves))
@@ -175,7 +176,7 @@ def training_seconds(runs: Runs, n_halves: int) -> float:
 
 
 def _step_seconds(outputs: Iterator[Float[Tensor, "runs n k"]]) -> float:
-    """Return the seconds of a training's step, the shortest of a few."""
+    """Return the seconds of one training step, the least of a few."""
 
     def take_step() -> None:
         wait_for(next(outputs).device)
@@ -184,7 +185,7 @@ def _step_seconds(outputs: Iterator[Float[Tensor, "runs n k"]]) -> float:
 
 
 def _largest_curvature(runs: Runs) -> float:
-    """Return a bound of the mean loss's curvature along any direction of weights."""
+    """Return an upper bound of the mean loss's largest curvature, by power iteration on JᵀJ."""
     # Cross-entropy's curvature in the outputs is at most 1/2.
     jacobian = runs.jacobian
     vector = jacobian.sum(0)
@@ -194,7 +195,7 @@ def _largest_curvature(runs: Runs) -> float:
 
 
 def _nearest_step(runs: Runs, training: Training) -> tuple[float, int]:
-    """Return the least distance that the first run reaches, and after how many steps; 1 and 0."""
+    """Return the first run's least distance to the network, and the step that reaches it."""
     least_distance = 1.0
     nearest_step = 0
     for step, outputs in enumerate(training(runs), 1):
@@ -207,10 +208,10 @@ def _nearest_step(runs: Runs, training: Training) -> tuple[float, int]:
     return least_distance, nearest_step
 
 
-def _descend(
+def _run_descent(
     runs: Runs, kernel: Float[Tensor, "nk nk"] | None, lr: float
 ) -> Iterator[Float[Tensor, "runs n k"]]:
-    """Yield outputs after each step of descent with Nesterov's momentum.
+    """Yield the runs' outputs after each step of descent with Nesterov's momentum.
 
     The first steps are short, as some trainings end there. A step of weights changes outputs by
     J Jᵀ of the slopes, so that no weights are needed; kernel: J Jᵀ, where it is smaller than J.
@@ -231,8 +232,8 @@ def _descend(
         yield runs.split_outputs(outputs)
 
 
-def _adapt(runs: Runs, lr: float) -> Iterator[Float[Tensor, "runs n k"]]:
-    """Yield outputs after each step of Adam."""
+def _run_adam(runs: Runs, lr: float) -> Iterator[Float[Tensor, "runs n k"]]:
+    """Yield the runs' outputs after each step of Adam with step size lr."""
     jacobian = runs.jacobian
     weights = jacobian.new_zeros(jacobian.shape[1], len(runs.shares))
     outputs = torch.zeros_like(runs.outputs).expand(len(runs.shares), -1, -1)

@@ -50,11 +50,11 @@ class OwnRun:
 
 
 def by_replay(request: Request, train: SampleSet, val: SampleSet | None) -> Attribution:
-    """Compute effects through the run of `train_networks` that led to the trained network."""
+    """Return effects of each sample through the whole training run, which is run again."""
     settings = OwnRun(request.models[0], **request.settings)
-    _check(request, settings.start)
+    _check_request(request, settings.start)
     recipe = settings.recipe or network_recipe(len(train))
-    recipe = replace(recipe, loss=task_loss(train, _loss_of(request, recipe)))
+    recipe = replace(recipe, loss=task_loss(train, _training_loss(request, recipe)))
     if request.precision is not None:
         recipe = replace(recipe, precision=request.precision)
     notes = list(request.notes)
@@ -80,7 +80,7 @@ def by_replay(request: Request, train: SampleSet, val: SampleSet | None) -> Attr
     result = replay(
         losses,
         weights,
-        _positions(len(train), recipe, request.seed),
+        _list_batches(len(train), recipe, request.seed),
         Optimizer(
             recipe.optimizer, recipe.lr, weight_decay=recipe.weight_decay, decay_towards="start"
         ),
@@ -102,8 +102,8 @@ def by_replay(request: Request, train: SampleSet, val: SampleSet | None) -> Attr
     return replace(gathered, warnings=(*notes, *result.warnings))
 
 
-def _check(request: Request, start: Any) -> None:
-    """Raise for a request that the method cannot follow."""
+def _check_request(request: Request, start: Any) -> None:
+    """Raise for settings that do not go with method "replay"."""
     if start is None:
         raise SettingError(
             "method 'replay' needs start=, the network (or its state dict) at the weights that "
@@ -130,7 +130,7 @@ def _check(request: Request, start: Any) -> None:
         )
 
 
-def _loss_of(request: Request, recipe: Recipe) -> str:
+def _training_loss(request: Request, recipe: Recipe) -> str:
     """Return the name of the training's loss; raise if it is not one of the recipe's."""
     if not isinstance(request.loss, str):
         raise SettingError(
@@ -140,8 +140,8 @@ def _loss_of(request: Request, recipe: Recipe) -> str:
     return recipe.loss if request.loss == "auto" else request.loss
 
 
-def _positions(n: int, recipe: Recipe, seed: int) -> list[Tensor]:
-    """Return the positions of each update's samples, as the one network of a training sees them."""
+def _list_batches(n: int, recipe: Recipe, seed: int) -> list[Tensor]:
+    """Return the positions of the samples in each update's batch, as training drew them."""
     idx = torch.arange(n)
     # The batches of a training of one network; inputs and targets play no part.
     drawn = batches(idx, idx, idx[None], recipe.steps, recipe.batch_size, seed, torch.float32)
@@ -151,7 +151,7 @@ def _positions(n: int, recipe: Recipe, seed: int) -> list[Tensor]:
 def functional_losses(
     model: nn.Module, train: SampleSet, recipe: Recipe
 ) -> tuple[nn.Module, dict[str, Tensor], Callable[[dict[str, Tensor], Tensor], Tensor]]:
-    """Return a copy of the network, its weights that train, and what `train_networks` descends.
+    """Return the network's copy, its trainable weights, and the training losses as a function.
 
     Args:
         model: at the starting weights.

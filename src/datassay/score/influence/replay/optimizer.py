@@ -55,7 +55,7 @@ class Decay:
     anchor: Tensors | None
 
     def drifts(self, weights: Tensors) -> Tensors:
-        """Return how far weights are from where they decay to."""
+        """Return weights minus what they decay towards: 0, or the starting weights."""
         if self.anchor is None:
             return weights
         return tuple(w - a for w, a in zip(weights, self.anchor, strict=True))
@@ -93,7 +93,7 @@ class Optimizer:
     eps_root: float = EPS_ROOT
 
     def check(self, names: Sequence[str], n_updates: int) -> None:
-        """Raise where a setting is out of range, or does not suit the weights or the updates."""
+        """Raise where a setting is out of range, or does not suit the weights or n_updates."""
         one_of("optimizer", self.name, ("sgd", "adam", "adamw"))
         one_of("decay_towards", self.decay_towards, ("zero", "start"))
         rates = [self.lr] if isinstance(self.lr, int | float) else list(self.lr)
@@ -148,7 +148,7 @@ class Optimizer:
         """Make update number `step` to a state, in place, by a batch's gradients."""
         rate = self.rate(step)
         gradients, _ = self._clip(gradients)
-        gradients = self._with_decay(state.weights, gradients, decay)
+        gradients = self._add_decay(state.weights, gradients, decay)
         if self.name == "adamw" and any(decay.rates):
             drifts = decay.drifts(state.weights)
             for w, drift, decay_rate in zip(state.weights, drifts, decay.rates, strict=True):
@@ -159,14 +159,14 @@ class Optimizer:
             for w, m, v in zip(state.weights, *state.moments, strict=True):
                 w.addcdiv_(m, (v / bias).sqrt_().add_(self.eps), value=-rate)
             return
-        moves = self._descend(state.moments, gradients, step)
+        moves = self._update_momentum(state.moments, gradients, step)
         for w, move in zip(state.weights, moves, strict=True):
             w.sub_(move, alpha=rate)
 
     def pull_back(
         self, state: State, gradients: Tensors, step: int, decay: Decay, adjoint: State
     ) -> tuple[State, Tensors, int]:
-        """Propagate the derivative by the state after an update back over it.
+        """Propagate the derivative by the state after an update back to the state before it.
 
         Args:
             state: before the update; its moments are used up.
@@ -182,7 +182,7 @@ class Optimizer:
         clipped, norm = self._clip(gradients)
         n_tiny = 0
         if self.is_adam:
-            full = self._with_decay(state.weights, clipped, decay)
+            full = self._add_decay(state.weights, clipped, decay)
             moments, slopes, n_tiny = self._pull_back_adam(state.moments, full, step, adjoint)
         else:
             moments, slopes = self._pull_back_descent(step, adjoint)
@@ -197,7 +197,7 @@ class Optimizer:
         return State(tuple(by_weights), moments), by_gradients, n_tiny
 
     def _clip(self, gradients: Tensors) -> tuple[Tensors, Tensor | None]:
-        """Return gradients of a norm that is not above `clip`, and the norm that they had."""
+        """Return gradients scaled to a norm of at most `clip`, and their norm before."""
         if self.clip is None:
             return gradients, None
         norm = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
@@ -214,15 +214,15 @@ class Optimizer:
         product = torch.stack([(g * s).sum() for g, s in pairs]).sum() / (norm * total)
         return tuple((s - product * g) * (self.clip / total) for g, s in pairs)
 
-    def _with_decay(self, weights: Tensors, gradients: Tensors, decay: Decay) -> Tensors:
-        """Return gradients with a penalty's, where decay is not decoupled."""
+    def _add_decay(self, weights: Tensors, gradients: Tensors, decay: Decay) -> Tensors:
+        """Return gradients plus rate · drift, except for AdamW, whose decay is decoupled."""
         if self.name == "adamw" or not any(decay.rates):
             return gradients
         triples = zip(gradients, decay.drifts(weights), decay.rates, strict=True)
         return tuple(torch.add(g, drift, alpha=rate) for g, drift, rate in triples)
 
-    def _descend(self, moments, gradients, step: int) -> Tensors:
-        """Return the moves of gradient descent; change the buffers of momentum."""
+    def _update_momentum(self, moments, gradients, step: int) -> Tensors:
+        """Return SGD's update directions; momentum buffers are updated in place."""
         if not self.momentum:
             return gradients
         for buffer, g in zip(moments[0], gradients, strict=True):
@@ -264,7 +264,7 @@ class Optimizer:
     def _pull_back_adam(
         self, moments, gradients, step: int, adjoint: State
     ) -> tuple[tuple[Tensors, ...], Tensors, int]:
-        """Return the derivatives by moments and by gradients, and how many v were softened."""
+        """Return derivatives by moments and gradients, and the number of softened v near 0."""
         # Overwrites `moments` and those of `adjoint`.
         rate, bias = self._corrections(step)
         beta, beta_of_squares = self.betas

@@ -63,13 +63,13 @@ class TrainingRun:
     def gradient(
         self, weights: Tensors, step: int, sample_weight: Tensor, *, create_graph: bool = False
     ) -> Tensors:
-        """Return the gradient of the mean of a batch's weighted losses, by weights that train."""
+        """Return the gradient of a batch's mean weighted loss by the trainable weights."""
         losses = self.batch_losses(weights, step)
         mean = (losses * sample_weight.to(losses)).mean()
         return torch.autograd.grad(mean, weights, create_graph=create_graph, materialize_grads=True)
 
     def batch_losses(self, weights: Tensors, step: int) -> Float[Tensor, " b"]:
-        """Return the losses of a batch under weights, with the draws of its update."""
+        """Return the losses of update `step`'s batch, [b], with its random draws repeated."""
         positions = self.batches[step]
         if weights[0].is_cuda:
             torch.cuda.set_rng_state(self.draws[step], weights[0].device)
@@ -85,7 +85,7 @@ class TrainingRun:
         )
 
     def advance(self, state: State, step: int, weight: Float[Tensor, " n"] | None = None) -> None:
-        """Make update number `step` to a state, in place; weight: of all samples, None: 1."""
+        """Apply update number `step` to a state in place; weight: of each sample, None: 1."""
         positions = self.batches[step]
         if weight is None:
             sample_weight = torch.ones(len(positions))
@@ -97,7 +97,7 @@ class TrainingRun:
             self.optimizer.update(state, gradients, step, self.decay)
 
     def train(self, weight: Float[Tensor, " n"] | None = None) -> Weights:
-        """Train with these weights of the samples; return the trained tensors."""
+        """Return the weights trained with each sample's loss times `weight`."""
         state = self.first_state()
         with torch.random.fork_rng():
             for step in range(len(self)):
@@ -105,7 +105,7 @@ class TrainingRun:
         return dict(zip(self.names, state.weights, strict=True))
 
     def record(self) -> tuple[list[State], Weights]:
-        """Train; return the states that `segments` start from, and the trained tensors."""
+        """Train; return the states before each of `segments`, and the trained weights."""
         starts = []
         state = self.first_state()
         with torch.random.fork_rng():
@@ -118,14 +118,14 @@ class TrainingRun:
 
 
 def make_draws(n_updates: int, seed: int, device: torch.device) -> list[Tensor]:
-    """Return states of a device's generator, one an update, drawn from a seed."""
+    """Return random generator states, one per update, drawn from a seed."""
     seeds = torch.Generator().manual_seed(seed)
     update_seeds = torch.randint(2**62, (n_updates,), generator=seeds).tolist()
     return [torch.Generator(device).manual_seed(s).get_state() for s in update_seeds]
 
 
 def segments(n_updates: int) -> list[range]:
-    """Return the updates in segments of falling length."""
+    """Split the updates into consecutive ranges of falling length, for checkpointing."""
     # Lengths S, S − 1, ..., 1: while segment j is at hand, j + 1 starts are held. With the states
     # of the segment that is never more than √(2 n) at once.
     size = 1
@@ -157,7 +157,7 @@ class Derivative:
 def differentiate_run(
     run: TrainingRun, starts: list[State], slopes: Sequence[Tensors], n_samples: int
 ) -> Derivative:
-    """Compute the derivative of queries by samples' weights, from their gradients at the end.
+    """Compute the derivative of each query by each sample's weight, back through the run.
 
     Args:
         run: the training.
@@ -181,7 +181,7 @@ def differentiate_run(
                 states.append(states[-1].map(torch.clone))
                 run.advance(states[-1], step)
             for step in reversed(segment):
-                adjoints, effects, n_softened = _step_back(run, states.pop(), step, adjoints)
+                adjoints, effects, n_softened = _pull_back_update(run, states.pop(), step, adjoints)
                 effect.index_add_(0, run.batches[step].cpu(), effects.double().cpu())
                 n_tiny += n_softened
                 run.progress("go back through training", len(run) - step, len(run))
@@ -189,13 +189,14 @@ def differentiate_run(
     return Derivative(effect, n_tiny / n_moments)
 
 
-def _step_back(
+def _pull_back_update(
     run: TrainingRun, state: State, step: int, adjoints: Sequence[State]
 ) -> tuple[list[State], Float[Tensor, "b m"], int]:
-    """Return the queries' derivatives by the state before an update, from those by that after it.
+    """Return the queries' derivatives by the state before an update, from those after it.
 
     Returns:
-        These; (1/b) ∇ℓ_iᵀ μ of the batch's samples; and how many second moments were softened.
+        Derivatives by the state before; (1/b) ∇ℓ_iᵀ μ of the batch's samples; and how many second
+        moments were softened.
 
     Raises:
         ModelError: a derivative is not finite.

@@ -43,8 +43,8 @@ class Smoothness:
         return self.agreement >= SMOOTH
 
     def prediction_error(self, effect: Float[Tensor, "n m"]) -> float:
-        """Return the root mean square error of the changes that effects predict."""
-        # In units of the standard deviation of predictions over random tenths.
+        """Return the RMS error of the changes that effects predict, per standard deviation."""
+        # effect: of each sample on each query. Standard deviation: of predictions, random tenths.
         errors = self.changes - self.directions @ effect
         variance = (effect - effect.mean(0)).square().sum(0) * SHARE * (1 - SHARE)
         return float((errors.square().mean() / variance.mean().clamp_min(1e-300)).sqrt())
@@ -57,9 +57,9 @@ def measure_smoothness(
     n_samples: int,
     seed: int,
 ) -> Smoothness:
-    """Train with a tenth of the samples left out, and counted twice, along random directions."""
+    """Retrain without, and with twice, random tenths of the samples; compare both changes."""
     rng = np.random.default_rng((seed, 10))
-    losses = _probe(run, trained)
+    losses = _first_losses(run, trained)
     size = max(1, round(SHARE * n_samples))
     directions: list[Tensor] = []
     changes: list[Tensor] = []
@@ -70,9 +70,9 @@ def measure_smoothness(
         directions.append(direction)
         weights_without = run.train(1 - direction)
         weights_doubled = run.train(1 + direction)
-        from_none_to_once = losses - _probe(run, weights_without)
-        from_once_to_twice = _probe(run, weights_doubled) - losses
-        agreements.append(_agreement(from_none_to_once, from_once_to_twice))
+        from_none_to_once = losses - _first_losses(run, weights_without)
+        from_once_to_twice = _first_losses(run, weights_doubled) - losses
+        agreements.append(_correlate_changes(from_none_to_once, from_once_to_twice))
         with torch.no_grad():
             change = measure(weights_doubled) - measure(weights_without)
             changes.append(change.double().cpu() / 2)
@@ -81,8 +81,8 @@ def measure_smoothness(
     return Smoothness(float(np.mean(agreements)), torch.stack(directions), torch.stack(changes))
 
 
-def _probe(run: TrainingRun, weights: Weights) -> np.ndarray:
-    """Return the losses of the first batches' samples under weights."""
+def _first_losses(run: TrainingRun, weights: Weights) -> np.ndarray:
+    """Return losses of the first batches' samples (at least PROBED) under weights."""
     losses: list[np.ndarray] = []
     with torch.random.fork_rng(), torch.no_grad():
         for step in range(len(run)):
@@ -93,8 +93,8 @@ def _probe(run: TrainingRun, weights: Weights) -> np.ndarray:
     return np.concatenate(losses)
 
 
-def _agreement(a: np.ndarray, b: np.ndarray) -> float:
-    """Return Spearman's correlation of two changes of the samples' losses."""
+def _correlate_changes(a: np.ndarray, b: np.ndarray) -> float:
+    """Return Spearman's correlation of two changes of losses; 0 if a run diverged."""
     if not (np.isfinite(a).all() and np.isfinite(b).all()):  # a run diverged
         return 0.0
     if not (a.any() or b.any()):  # neither run changed a loss

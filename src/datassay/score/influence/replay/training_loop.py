@@ -116,9 +116,9 @@ def replay(
     if check:
         smoothness = measure_smoothness(run, weights, measure, n, seed)
         _refuse_unsmooth(smoothness)
-    values, slopes = _slopes(measure, weights)
+    values, slopes = _measure_gradients(measure, weights)
     derivative = differentiate_run(run, starts, slopes, n)
-    notes = _notes(optimizer, derivative.softened)
+    notes = _warn_if_softened(optimizer, derivative.softened)
     error = 0.0
     if smoothness is not None:
         error = smoothness.prediction_error(derivative.effect)
@@ -131,7 +131,7 @@ def replay(
 
 
 def _check_end(run: TrainingRun, weights: Weights, trained: Mapping[str, Tensor] | None) -> None:
-    """Raise where the run diverged, or ended elsewhere than the loop did."""
+    """Raise where the run diverged, or ends at other weights than `trained`."""
     if not all(bool(w.isfinite().all()) for w in weights.values()):
         raise ModelError("the training run must stay finite; it diverges. Take a smaller lr.")
     if trained is None:
@@ -167,10 +167,10 @@ def _refuse_unsmooth(smoothness: Smoothness) -> None:
     )
 
 
-def _slopes(
+def _measure_gradients(
     measure: Callable[[Weights], Tensor], weights: Weights
 ) -> tuple[Float[Tensor, " m"], list[tuple[Tensor, ...]]]:
-    """Return the queries' measures, and the gradient of each by the trained weights."""
+    """Return the queries' values, [m], and the gradient of each by the trained weights."""
     leaf = {name: w.detach().requires_grad_() for name, w in weights.items()}
     values = measure(leaf)
     if not isinstance(values, Tensor) or values.ndim != 1:
@@ -183,8 +183,8 @@ def _slopes(
     return values.detach().double().cpu(), slopes
 
 
-def _notes(optimizer: Optimizer, softened: float) -> list[str]:
-    """Return a note where second moments were softened; else none."""
+def _warn_if_softened(optimizer: Optimizer, softened: float) -> list[str]:
+    """Return a warning if second moments near 0 were softened; else []."""
     if not softened:
         return []
     return [

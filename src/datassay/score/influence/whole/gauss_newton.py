@@ -61,7 +61,7 @@ def gauss_newton(
             "Gauss-Newton with cross-entropy couples the outputs; got averaged ones. Collect with "
             "outputs='joint'."
         )
-    features, queries = _features(lin)  # [n, k, p], [m, k, p]
+    features, queries = _split_features(lin)  # [n, k, p], [m, k, p]
     kind = loss_named(loss)
     slope = kind.gradient(lin.outputs.double(), lin.targets.double())  # R
     curvature = kind.hessian(lin.outputs.double())  # S
@@ -94,8 +94,8 @@ def gauss_newton(
         yield OutputChanges(start, outputs, weights, self_effect[start : start + chunk])
 
 
-def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor, "m k p"]]:
-    """Return features J of the samples and of the queries; without queries the samples' twice."""
+def _split_features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor, "m k p"]]:
+    """Return Jacobian features of samples and queries; without queries the samples' twice."""
     # From a kernel's eigenbasis K = Q λ Qᵀ: J = Q √λ, and K_q Q / √λ of queries.
     k = lin.rows_per_sample
     if lin.features is not None:
@@ -133,7 +133,7 @@ def changes_on_arrays(
     lin = _collect(problem, projection)
     decay = problem.weight_decay
     changes = gauss_newton(lin, loss, problem.penalty, leverage=leverage, decay=decay)
-    changes = _watch(changes, problem)
+    changes = _warn_if_far(changes, problem)
     if problem.removed is None:
         yield from changes
         return
@@ -141,13 +141,13 @@ def changes_on_arrays(
     idx = torch.tensor(problem.removed)
     columns = {
         name: torch.cat([getattr(chunk, name) for chunk in chunks])[idx]
-        for name in ("outputs", "weights", "own_effect")
+        for name in ("outputs", "weights", "self_influence")
     }
     yield OutputChanges(0, **columns)
 
 
-def _watch(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[OutputChanges]:
-    """Yield the same chunks, then warn where the linear model cannot be trusted so far."""
+def _warn_if_far(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[OutputChanges]:
+    """Yield the chunks unchanged; afterwards warn if outputs moved too far to trust."""
     n_far = 0
     farthest = 0.0
     for chunk in chunks:

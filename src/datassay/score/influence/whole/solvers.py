@@ -73,11 +73,11 @@ def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
         moves = solve(gradients if mean is None else gradients - mean)
         moves = moves / -len(problem.mean_loss)
         self_effect = -(gradients * moves).sum(1).double().cpu()
-        yield replace(changes_of(problem, start, moves), own_effect=self_effect)
+        yield replace(changes_of(problem, start, moves), self_influence=self_effect)
 
 
 def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chunk d"]]]:
-    """Yield the position of a chunk's first removed sample, and the chunk's loss gradients."""
+    """Yield each chunk's first position and its samples' loss gradients."""
     losses = problem.mean_loss
     if problem.removed is not None:
         idx = torch.tensor(problem.removed)
@@ -157,7 +157,7 @@ def conjugate_gradients(
     residuals: list[Tensor] = []
 
     def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
-        solution, residual = _solve(problem, gradients, tolerance, iterations)
+        solution, residual = _solve_by_cg(problem, gradients, tolerance, iterations)
         residuals.append(residual)
         return solution
 
@@ -171,7 +171,7 @@ def conjugate_gradients(
         )
 
 
-def _solve(
+def _solve_by_cg(
     problem: Problem, gradients: Float[Tensor, "s d"], tolerance: float, iterations: int
 ) -> tuple[Float[Tensor, "s d"], Float[Tensor, " s"]]:
     """Run conjugate gradients; return solutions and the relative residuals reached."""
@@ -253,7 +253,7 @@ def lissa(
         generator = torch.Generator().manual_seed(problem.seed)
         total = torch.zeros_like(gradients)
         for _ in range(repeats):
-            total += _recursion(problem, gradients, depth, scale, batch_size, generator)
+            total += _estimate_inverse(problem, gradients, depth, scale, batch_size, generator)
         solution = total / (repeats * scale)
         # ‖(H + penalty I) u − ∇ℓ‖ / ‖∇ℓ‖ with the Hessian of all samples.
         product = hessian_products(problem.mean_loss, solution) + problem.penalty * solution
@@ -271,7 +271,7 @@ def lissa(
         )
 
 
-def _recursion(
+def _estimate_inverse(
     problem: Problem,
     gradients: Float[Tensor, "s d"],
     depth: int,
@@ -279,7 +279,7 @@ def _recursion(
     batch_size: int | None,
     generator: torch.Generator,
 ) -> Float[Tensor, "s d"]:
-    """Return scale · (H + penalty I)⁻¹ ∇ℓ, as `depth` recursions estimate it."""
+    """Return LiSSA's estimate of scale · (H + penalty I)⁻¹ ∇ℓ_i after `depth` recursions."""
     n = len(problem.mean_loss)
     shrinkage = 1 - problem.penalty / scale
     estimate = gradients.clone()
