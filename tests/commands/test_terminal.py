@@ -27,9 +27,9 @@ def reported(progress):
     for step, _, total in (call.rpartition(" ") for call in CALLS):
         for done in range(1, int(total) + 1, max(1, int(total) // 10)):
             progress(step, done, int(total))
-            yield str(progress._line())
+            yield str(progress._compose_line())
         progress(step, int(total), int(total))
-        yield str(progress._line())
+        yield str(progress._compose_line())
 
 
 def test_progress_never_shrinks_or_comes_back():

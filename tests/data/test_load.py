@@ -294,7 +294,7 @@ def test_several_labels_a_sample_are_0_or_1(kind):
     assert train.has_several_labels and not train.is_classification
     assert train.y.dtype == np.float64 and set(np.unique(train.y)) == {0, 1}
     (reported,) = train.warnings
-    assert "Each sample has 3 labels, each 0 or 1" in reported and "loss='bce'" in reported
+    assert "Each of the 3 targets is 0 or 1" in reported
     assert val.warnings == train.warnings
     with pytest.raises(DataError, match="several labels, each 0 or 1, leave task out"):
         da.load((X, y), task="classification")

@@ -54,7 +54,7 @@ def test_labels_are_trusted_where_a_word_or_number_says_so():
     ("data", "source", "message"),
     [
         ((X, Y), LAB[:3], "source must have one entry per sample; got 3 for 20"),
-        ((X, Y), np.ones(20), r"source must be \[n\] strings or integers; got float64"),
+        ((X, Y), np.full(20, 0.5), r"source must be \[n\] strings or integers; got float64"),
         ((X, Y), "lab", "target, ids, source, .* name columns of a table; got a tuple"),
         ("t.csv", "lab", r"source must name a column of .*t\.csv; got 'lab'"),
         ("digits", "lab", "target, ids, source, .* name columns"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
-from datassay.collect.gradients.batches import _leaves, batch_size, rows
+from datassay.collect.gradients.batches import _list_leaves, batch_size, rows
 from datassay.collect.gradients.reading import Loaded, Streamed, batches, samples_or_batches
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -84,7 +84,7 @@ def test_samples_of_two_inputs_are_batches_as_a_loader_makes_them(form):
     samples = [form(torch.tensor(draw.random(3)), draw.random(5), i % 2) for i in range(4)]
     _, parts = read(samples_or_batches(samples, "train"))
     _, loaded = read(DataLoader(samples, 2))
-    assert len(parts) == 2 and all(map(torch.equal, _leaves(parts), _leaves(loaded)))
+    assert len(parts) == 2 and all(map(torch.equal, _list_leaves(parts), _list_leaves(loaded)))
 
 
 def test_an_iterable_set_with_ids():

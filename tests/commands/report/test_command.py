@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from datassay.act.review.gain import GainRow, ReviewGain
-from datassay.commands.report.page import FILES, _levels, page
+from datassay.commands.report.page import FILES, _tabulate_levels, page
 from datassay.errors import DataError
 from datassay.report.html import render
 from helpers.command_line import (
@@ -211,6 +211,6 @@ def test_before_and_after_are_told_with_their_levels():
     row = GainRow("labels that both agree on", 740, 0.9027, 0.9169, -0.0013, 0.0297, "")
     gain = ReviewGain((row,), "accuracy", 2, 5)
     runs = (SimpleNamespace(n_suspects=41), SimpleNamespace(n_suspects=0, gain=gain))
-    score, suspects = _levels(SimpleNamespace(runs=runs)).rows
+    score, suspects = _tabulate_levels(SimpleNamespace(runs=runs)).rows
     assert score.cells == ("740", "90.3 %", "91.7 %", "1.4 points", "−0.1 to 3.0")
     assert suspects.cells == ("", "41", "0", "−41", "")

@@ -125,7 +125,7 @@ def test_groups_of_which_more_is_wanted_are_told_by_columns_of_their_samples(mon
     train, told = small_digits(40)[0], Mock(side_effect=DataError)
     some = train.subset(np.arange(30, 3, -2))  # a part, in another order
     monkeypatch.setattr(acts, "screen", Mock())
-    monkeypatch.setattr(acts, "told_groups", told)
+    monkeypatch.setattr(acts, "find_weak_groups", told)
     acts._name_wanted(Mock(train=some), data_issues(train), SETTINGS)
     assert told.call_args.args[2].equals(grouping_columns(some, image_properties(some)))
 

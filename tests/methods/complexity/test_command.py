@@ -120,7 +120,9 @@ def test_advice_follows_the_draws(curve):
         "will hardly bring": replace(one, median=np.inf, high=np.inf, reached_by=0.05),
         f"there are {n:,}": replace(one, low=10.0, median=20.0, high=30.0),
         f"About {samples(n)} more samples": replace(one, low=n / 2, median=2.0 * n, high=5.0 * n),
-        "chance of 50 %": replace(one, low=n / 2, median=20.0 * n, high=np.inf, reached_by=0.5),
+        "50 % of the resampled curves": replace(
+            one, low=n / 2, median=20.0 * n, high=np.inf, reached_by=0.5
+        ),
     }
     for text, needed in cases.items():
         page = curve_page(replace(curve, needed=(needed,)))

@@ -52,7 +52,7 @@ def test_rows_of_weights_that_a_batch_does_not_use_are_zeros(n_used):
     coder = encoding.GradientEncoding({}, {"a": inverse}, {}, {}, Sketch(1, 1, 1, 0))
     length = (dense.square() * inverse).sum((1, 2)).double()
     for rows, which in ((dense[:, used], used), (dense, None)):
-        found = coder._length("a", rows.flatten(1), which)
+        found = coder._squared_norm("a", rows.flatten(1), which)
         torch.testing.assert_close(found, length, rtol=1e-5, atol=0.0)
 
 

@@ -10,6 +10,7 @@ from datassay.errors import DataError
 SKEWED = 0.6  # skewness from which the logarithm is offered, where it halves that
 # Of the others: a few wrong targets, ten times as large, say nothing of the skewness of the rest.
 OUTERMOST = 0.05  # share on either side
+FEWEST_SKEWED = 8  # targets of which skewness says something
 
 
 def skew_warning(y: np.ndarray) -> tuple[str, ...]:
@@ -19,9 +20,9 @@ def skew_warning(y: np.ndarray) -> tuple[str, ...]:
     if y.ndim > 1 or y.min() < 0:
         return ()
     low, high = np.quantile(y, [OUTERMOST, 1 - OUTERMOST])
-    if low == high:
-        return ()
     middle = y[(low <= y) & (y <= high)]
+    if low == high or len(middle) < FEWEST_SKEWED:
+        return ()
     skewness = float(skew(middle))
     if skewness <= SKEWED:
         return ()
