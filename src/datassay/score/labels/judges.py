@@ -226,8 +226,8 @@ def _judge_again(
     classes = _weigh_classes(probabilities, train.y)
     model = TableClassifier(LOGISTIC, strength=LIKELY_STRENGTH)
     with few_threads(len(train)):
-        splits = [held_out_outputs(model, train, s, progress, None, classes) for s in seeds]
-    return np.mean(splits, 0)
+        p_sum = sum(held_out_outputs(model, train, s, progress, None, classes) for s in seeds)
+    return p_sum / len(seeds)
 
 
 def _weigh_classes(
