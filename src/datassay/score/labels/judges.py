@@ -45,7 +45,7 @@ SPLITS_SECONDS = 2.0
 QUICK = 0.6
 # Logistic regression of tables judges once more, by fits to the classes that are likely where so
 # many labels are wrong: learned from true labels it would rank .045 of AUROC better. Of 36 drawn
-# tables (150 to 700 rows) the order gains .009 at a rate of .1, .012 at .2, .011 to .014 at .3.
+# tables (150 to 700 rows) the order gains .009 at a rate of .1, .012 at .2, .014 at .3.
 PRESUMED_RATE, LIKELY_SPLITS, LIKELY_STRENGTH = 0.3, 3, 1.0
 LIKELY = "logistic regression of likely labels"
 
