@@ -28,7 +28,6 @@ class TableRegressor(BaseEstimator):
         parts: `column_parts`; trees see one column of codes of each, in a quarter of the time.
         quick: whether trees have half the leaves and twice the learning rate: their score is
             within .01 of the others', in half the time.
-        strength: of logistic regression: scikit-learn's C.
     """
 
     def __init__(
@@ -37,13 +36,11 @@ class TableRegressor(BaseEstimator):
         random_state: int | None = None,
         parts: Sequence[Sequence[int]] = (),
         quick: bool = False,
-        strength: float = STRENGTH,
     ):
         self.kind = kind
         self.random_state = random_state
         self.parts = parts
         self.quick = quick
-        self.strength = strength
 
     def fit(
         self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None
@@ -109,7 +106,7 @@ class TableClassifier(TableRegressor):
         if len(counts) == 1:
             return DummyClassifier()
         if self.kind == LOGISTIC:
-            return LogisticRegression(C=self.strength, max_iter=1000)
+            return LogisticRegression(C=STRENGTH, max_iter=1000)
         # Stop early only if each class can be among the rows that tell when to.
         stops = counts.min() > 1 and int(STOPPED_BY * len(y)) >= len(counts)
         return HistGradientBoostingClassifier(**self._settings(stops=bool(stops)))

@@ -22,7 +22,6 @@ from datassay.train.learner import estimator_outputs
 from datassay.train.training import TrainedNetworks
 
 FOLDS = 5
-LEAST_TAUGHT = 0.01  # a class of lower probability is no label to learn from
 
 
 @result
@@ -132,16 +131,10 @@ def _hold_out_groups(
 
 
 def held_out_outputs(
-    model: Any,
-    samples: SampleSet,
-    seed: int,
-    progress: Progress,
-    most_rows: int | None = None,
-    probabilities: Float[np.ndarray, "n k"] | None = None,
+    model: Any, samples: SampleSet, seed: int, progress: Progress, most_rows: int | None = None
 ) -> Float[np.ndarray, "n k"]:
     """Return out-of-fold outputs of an estimator for every sample, [n, k]."""
     # most_rows: each fit draws this many of its rows where it has more.
-    # probabilities: of the classes; a fit learns from each above LEAST_TAUGHT, weighed by it.
     # Cost: five fits.
     if samples.is_classification:
         check_classes(samples)
@@ -161,14 +154,7 @@ def held_out_outputs(
     ):
         if most_rows is not None and len(train_idx) > most_rows:
             train_idx = np.sort(rng.permutation(train_idx)[:most_rows])
-        fit_idx = order[train_idx]
-        classes = y[train_idx]
-        weight = None
-        if probabilities is not None:
-            rows, classes = np.nonzero(probabilities[fit_idx] > LEAST_TAUGHT)
-            fit_idx = fit_idx[rows]
-            weight = probabilities[fit_idx, classes]
-        estimator = fit_clone(model, x[fit_idx], classes, seed, weight)
+        estimator = fit_clone(model, x[order[train_idx]], y[train_idx], seed)
         with user_code(lambda error: f"the estimator must judge what it never saw; it {error}"):
             outputs[order[test_idx]] = estimator_outputs(
                 estimator, x[order[test_idx]], width, samples.is_classification

@@ -43,11 +43,6 @@ MOST_SPLITS = 5
 SPLITS_ROWS = 10_000
 SPLITS_SECONDS = 2.0
 QUICK = 0.6
-# Logistic regression of tables judges once more, by fits to the classes that are likely where so
-# many labels are wrong: learned from true labels it would rank .045 of AUROC better. Of 36 drawn
-# tables (150 to 700 rows) the order gains .009 at a rate of .1, .012 at .2, .014 at .3.
-PRESUMED_RATE, LIKELY_SPLITS, LIKELY_STRENGTH = 0.3, 3, 1.0
-LIKELY = "logistic regression of likely labels"
 
 
 def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
@@ -158,9 +153,8 @@ def further_judges(
 
     Returns:
         Probabilities by the estimator's name: logistic regression, and of rows boosted trees where
-        they take few seconds, and logistic regression of the labels that the first one makes
-        likely, up to SPLITS_ROWS rows; each fit learns from 50 000 rows at most, which the name
-        then says. Empty for images, or fewer than FEWEST_ROWS rows.
+        they take few seconds; each fit learns from 50 000 rows at most, which the name then says.
+        Empty for images, or fewer than FEWEST_ROWS rows.
 
     Raises:
         DataError: each class has fewer samples than there are folds.
@@ -210,35 +204,7 @@ def _predict_held_out(
         with few_threads(len(train)):
             p_sum = sum(held_out_outputs(model, train, s, progress, MOST_ROWS) for s in seeds)
             probabilities[name + suffix] = p_sum / n_splits
-    if train.kind == "row" and LOGISTIC in probabilities and len(train) <= SPLITS_ROWS:
-        n_splits = min(most_splits, LIKELY_SPLITS)
-        p = _judge_again(train, probabilities[LOGISTIC], range(seed, seed + n_splits), progress)
-        probabilities[LIKELY] = p
     return probabilities
-
-
-def _judge_again(
-    train: SampleSet, probabilities: Float[np.ndarray, "n k"], seeds: range, progress: Progress
-) -> Float[np.ndarray, "n k"]:
-    """Return held-out probabilities of logistic regression of likely labels, a mean over seeds."""
-    from datassay.models.table_estimators import TableClassifier  # slow to import
-
-    classes = _weigh_classes(probabilities, train.y)
-    model = TableClassifier(LOGISTIC, strength=LIKELY_STRENGTH)
-    with few_threads(len(train)):
-        p_sum = sum(held_out_outputs(model, train, s, progress, None, classes) for s in seeds)
-    return p_sum / len(seeds)
-
-
-def _weigh_classes(
-    probabilities: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "n k"]:
-    """Return P(true class | given label) if PRESUMED_RATE of the labels are any other class's."""
-    k = probabilities.shape[1]
-    is_given = labels[:, None] == np.arange(k)
-    rates = np.where(is_given, 1 - PRESUMED_RATE, PRESUMED_RATE / max(1, k - 1))
-    joint = rates * probabilities.clip(LEAST_PROBABILITY)
-    return joint / joint.sum(1, keepdims=True)
 
 
 def _tree_seconds(train: SampleSet) -> float:
