@@ -166,7 +166,7 @@ def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_sm
             results.interval[0] <= true <= results.interval[1]
             for results, true in zip(predicted, left, strict=True)
         ]
-        assert not predicted[0].can_stop and "(90 % interval; " in predicted[0].sentence
+        assert not predicted[0].can_stop and "(90 % interval)" in predicted[0].sentence
         assert len(known) == 160 and predicted[-1].can_stop
         for result in predicted:
             next_errors = wrong[result.order[:20]].sum()
