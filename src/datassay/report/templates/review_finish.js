@@ -89,7 +89,7 @@ const reviewFinish = (root, store, { list, decisions, left, listed, more, tell, 
     part("gain").replaceChildren(make("p", "bad", message));
   }
 
-  function gain({ rows, clean, page }) {
+  function gain({ verdict, rows, clean, page }) {
     const table = make("table", "groups"), head = table.createTHead().insertRow();
     for (const name of ["what", "before", "now", "change", "95 % interval"]) {
       const cell = make("th", "", name);
