@@ -29,15 +29,13 @@ class DenseStack:
         before: the fixed layers on the inputs, the same in every network.
         layers: of each dense layer, in order, the prefix of its "weight" and "bias": "1.", or "".
         activations: "relu", "tanh" or "" after each dense layer.
-        scale: of the outputs, fixed, [S, k, 1]; None where they are those of the last layer.
-        shift: as `scale`.
+        scale_and_shift: of the outputs, fixed, [S, k, 1] each; None where there are none.
     """
 
     before: nn.Sequential
     layers: tuple[str, ...]
     activations: tuple[str, ...]
-    scale: Tensor | None = None
-    shift: Tensor | None = None
+    scale_and_shift: tuple[Tensor, Tensor] | None = None
 
 
 def dense_stack(
@@ -47,8 +45,7 @@ def dense_stack(
     # is_shared: whether all networks must share the fixed layers on the inputs; otherwise the
     # first network's are returned, and the caller applies each network's own.
     leaves = list(_list_leaf_modules("", models[0]))
-    is_scaled = type(leaves[-1][1]) is Affine
-    scale_prefix = leaves.pop()[0] if is_scaled else None
+    scale_prefix = leaves.pop()[0] if type(leaves[-1][1]) is Affine else None
     modules = [m for _, m in leaves]
     dense_idx = [i for i, m in enumerate(modules) if type(m) is nn.Linear]
     parameters = [p for i in dense_idx for p in modules[i].parameters()]
@@ -77,7 +74,7 @@ def dense_stack(
     scale, shift = (
         torch.stack([getattr(m, name).reshape(-1, 1) for m in fixed]) for name in ("scale", "shift")
     )
-    return replace(stack, scale=scale, shift=shift)
+    return replace(stack, scale_and_shift=(scale, shift))
 
 
 class DenseGradients:
@@ -109,13 +106,13 @@ class DenseGradients:
         end = len(self.w) - 1
         y = batch.y.mT.contiguous()  # read once per network: strided, it costs three times as much
         outputs = self.h[end]  # [S, k, samples]
-        scale, shift = self.stack.scale, self.stack.shift
-        if scale is not None and shift is not None:
-            outputs = outputs * scale + shift
+        affine = self.stack.scale_and_shift
+        if affine is not None:
+            outputs = outputs * affine[0] + affine[1]
         torch.sub(self.predict(outputs, 1), y, out=self.d[end])
         self.d[end].mul_(batch.weights[:, None])
-        if scale is not None:
-            self.d[end].mul_(scale)
+        if affine is not None:
+            self.d[end].mul_(affine[0])
         for i in range(end, -1, -1):
             if i < end:
                 torch.bmm(self.w[i + 1].mT, self.d[i + 1], out=self.d[i])

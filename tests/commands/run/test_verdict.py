@@ -12,6 +12,7 @@ import pytest
 from click import Context
 
 from datassay.act.actions.relabel import TOO_FEW
+from datassay.act.choose.compare import ENDED, RIVAL
 from datassay.act.choose.gains import ActionGain, ActionTable
 from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
@@ -344,6 +345,13 @@ def test_a_budget_that_ended_before_actions_were_compared_is_named():
         "What actions gain was not measured here; datassay run measures it.",
         "What actions gain was not measured: the budget was over before. A larger one measures it.",
     ]
+
+
+def test_why_an_action_ended_early_is_told():
+    table = acts(RELABEL, DROP)
+    rival = replace(table.actions[1], note=f"{ENDED}: {RIVAL}")
+    text, _ = rendered(make_findings(acts=replace(table, actions=(table.actions[0], rival))))
+    assert f"1 ended early ({RIVAL})" in text
 
 
 def test_commands_are_those_of_the_command_line():

@@ -14,11 +14,12 @@ from sklearn.datasets import load_digits
 
 from datassay.data.load import load
 from datassay.methods.polynomial.job import choose_samples
-from datassay.methods.polynomial.page import FILES, explained_cards, files
+from datassay.methods.polynomial.page import FILES, _formula, explained_cards, files
 from datassay.methods.polynomial.page import page as page_of
 from datassay.methods.polynomial.surrogate import load_surrogate
 from datassay.report.drawing import heat_image, heat_limit
 from datassay.report.page import Partial, Table
+from datassay.report.wording import number
 from helpers.blocks import NAMES
 from helpers.command_line import columns, invoke, listed, refusals, succeed, summary
 from helpers.pages import snippet
@@ -255,3 +256,14 @@ def test_the_end_of_the_path_is_told():
     warning = page_of(replace(findings, fit=end)).warnings[-1]
     assert "the smallest ridge that was tried" in warning
     assert "a smaller one may do better" in warning
+
+
+def test_the_formula_has_the_largest_coefficients_of_the_fit():
+    findings = surrogate_findings("numbers")
+    coef = findings.surrogate.polynomial.monomial_coef[:, 0]
+    k = 1 + int(np.argmax(np.abs(coef[1:])))
+    sign = "−" if coef[k] < 0 else "+"
+    formula = _formula(findings)
+    assert f"= {number(coef[0]).replace('-', '−')} {sign} {number(abs(coef[k]))} " in formula
+    assert findings.surrogate.term_names[k] == "<b>a · c&d" and "<b>a · c&d" in formula
+    assert _formula(surrogate_findings("row")) == ""  # classes

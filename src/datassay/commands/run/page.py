@@ -148,6 +148,7 @@ def _make_numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
             useless += f"the mean of the targets would do. After each action: {'; '.join(scores)}."
             useless = useless.replace("-", "−")
     is_corrected = any(action.kind == RELABEL for action in run_verdict.measured)
+    ended_notes = [a.note for a in run_verdict.measured if a.note.startswith(ENDED)]
     return {
         "f": f,
         "v": run_verdict,
@@ -157,7 +158,8 @@ def _make_numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
         "useless": useless,
-        "n_ended": sum(action.note.startswith(ENDED) for action in run_verdict.measured),
+        "n_ended": len(ended_notes),
+        "why_ended": "; ".join(dict.fromkeys(n.removeprefix(f"{ENDED}: ") for n in ended_notes)),
         "gains_title": gains_title(f.acts.actions) if f.acts else "",
         "instead": f.acts and INSTEAD in [advice_text(a, f.acts.actions) for a in f.acts.actions],
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,

@@ -86,14 +86,7 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
     if findings.before is not None and not labels.n_flagged:  # the review has ended
         commands = []
-    why = findings.pending or NOT_COMPARED
-    if labels.n < FEWEST_COMPARED and not findings.pending:
-        why = TOO_FEW
-    elif BUDGET in findings.facts and not findings.pending:
-        why = BUDGET_OVER
-    if not labels.is_predicted:
-        why = UNPREDICTED
-    note = text_if(is_unmeasured, why)
+    note = text_if(is_unmeasured, _explain_unmeasured(findings, labels))
     has_budget = "--budget" in findings.facts.get("Command", "")
     if note == NOT_COMPARED or (note == BUDGET_OVER and has_budget):
         commands += [typed.line("run", out="report")]
@@ -113,6 +106,17 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         n_droppable=n_droppable,
         measured=measured,
     )
+
+
+def _explain_unmeasured(findings: Findings, labels: Labels) -> str:
+    """Return why no action was compared, in a sentence."""
+    if not labels.is_predicted:
+        return UNPREDICTED
+    if findings.pending:
+        return findings.pending
+    if labels.n < FEWEST_COMPARED:
+        return TOO_FEW
+    return BUDGET_OVER if BUDGET in findings.facts else NOT_COMPARED
 
 
 def clause(action: ActionGain, table: ActionTable, them: str = "") -> str:

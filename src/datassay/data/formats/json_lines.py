@@ -31,7 +31,7 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     try:
         return parse_in_blocks(parse, size)
     except pa.ArrowInvalid as error:  # strings among numbers, such as "?"
-        objects = _objects(path)
+        objects = _read_objects(path)
         if "changed from" not in str(error) or not all(isinstance(o, dict) for o in objects):
             raise
     names = dict.fromkeys(name for record in objects for name in record)
@@ -39,7 +39,7 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     return pa.table(columns, names=list(names))
 
 
-def _objects(path: Path) -> list[Any]:
+def _read_objects(path: Path) -> list[Any]:
     """Return the value of each line; none where some line holds no JSON."""
     try:
         return [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]

@@ -99,10 +99,10 @@ def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) 
             numbers[name] = values
         elif read.column.read_as == "text":
             continue
-        share = _order(values, target, is_code=read.words is not None)
+        share = _in_order(values, target, is_code=read.words is not None)
         if share:
             leaks.append(Leak((name,), share))
-    return leaks or _add_up(numbers, target)
+    return leaks or _sums(numbers, target)
 
 
 def find_unused_leaks(
@@ -139,7 +139,7 @@ def _to_numbers(read: ReadColumn, rows: Int[np.ndarray, " m"]) -> Float[np.ndarr
     return values.astype(np.float64)
 
 
-def _order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code: bool) -> float:
+def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code: bool) -> float:
     """Return the share of steps between values of x along which y only rises, or only falls.
 
     0 where that is no leak. Values of a code have no order: they are ordered by their mean y.
@@ -172,7 +172,7 @@ def _order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code: b
     return rise / len(y) if is_in_order else 0.0
 
 
-def _add_up(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]) -> list[Leak]:
+def _sums(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]) -> list[Leak]:
     """Return the pair of columns whose weighted sum or product of powers is the target."""
     numbers = {n: v for n, v in numbers.items() if not np.isnan(v).any() and v.std() > 0}
     if not FEWEST_COLUMNS <= len(numbers) <= len(y) / 5:
