@@ -65,8 +65,8 @@ def count(call):
     [
         (label_issues, (16, 75, 2, 11)),  # goal 6, 30; small classes are tested
         (influence, (45, 253, 18, 20)),  # goal 22, 120; damping is chosen, in a third of the time
-        # Goal 75, 400, 30, 15.
-        pytest.param(assay, (170, 962, 69, 25), marks=pytest.mark.slow),
+        # Goal 75, 400, 30, 15; why nothing was compared is told by a function of its own.
+        pytest.param(assay, (169, 963, 68, 24), marks=pytest.mark.slow),
     ],
 )
 def test_a_call_enters_no_more_of_the_source(call, most):

@@ -217,7 +217,7 @@ def test_the_page_in_a_browser(browser, tmp_path):
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         assert severe(browser) == []
     assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 1
-    assert browser.find_element("css selector", ".finding").text.startswith("Does not hold (")
+    assert browser.find_element("css selector", ".finding").text.endswith("not hold here.")
 
 
 def test_the_lab_imports_what_is_public():

@@ -74,7 +74,6 @@ class PerSample:
         if direct is not None:
             self.direct = frozenset(direct)
         self.blocks = blocks_of(model, parameters, self.direct)
-        self._trained = [parameters[p] for block in self.blocks for p in block.parameters]
         self._flat = find_flat(model, self.blocks, probe, values)
 
     def gradients(
@@ -124,10 +123,13 @@ class PerSample:
     ) -> tuple[list[Tensor], list[Gradients], dict[str, Tensor]]:
         """Return the cotangents, for each the gradients by known layers, and autograd's sums."""
         # Not while the caller runs: a generator's context would leak into it.
-        # compares: whether sums are asked for, of the first cotangent, else {}.
+        # compares: whether sums are asked for, of the first cotangent, else {}. Tensors are found by
+        # name: those of a network that was sent to another process are no longer the same objects.
+        names = {p for block in self.blocks for p in block.parameters} if compares else ()
+        trained = [t for name, t in self.model.named_parameters() if name in names]
         with (
             require_gradients(list(self.model.parameters()), required=False),
-            require_gradients(self._trained if compares else []),
+            require_gradients(trained),
             Recording(self.model, self.blocks, batch_size(batch)) as record,
         ):
             try:
