@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from datassay.collect.engine.parcel import pack, unpack
 from datassay.collect.gradients.batches import rows
 from datassay.collect.gradients.blocks import chosen_parameters
 from datassay.collect.gradients.criteria import objective
@@ -321,6 +322,21 @@ def test_comparing_runs_the_network_no_second_time(as_matrices):
     for block in engine.blocks:
         pair = (matrix(g[block.name], block.shape[0]) for g in (compared, known))
         torch.testing.assert_close(*pair)
+
+
+def test_a_worker_process_takes_the_same_pass():
+    torch.manual_seed(0)
+    model, batch = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3)), pairs(4)
+    losses = objective("cross_entropy", model, batch).losses
+    here = PerSample(model, chosen_parameters(model, None), rows(batch, slice(0, 2)), losses)
+    there = unpack(pack(here))  # the network travels apart from what is listed beside it
+    for engine in (here, there):
+        gradients = next(engine.gradients(losses, batch))
+        for block in engine.blocks:
+            expected = next(here.gradients(losses, batch, is_known=True))[block.name]
+            ours = matrix(gradients[block.name], block.shape[0])
+            assert torch.equal(ours, matrix(expected, block.shape[0]))
+        assert engine.warnings == []
 
 
 class Sorted(Jagged):
