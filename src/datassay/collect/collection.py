@@ -163,7 +163,7 @@ def collect(
         outputs=f0[:n],
         targets=all_targets["train"],
         ids=train.ids,
-        labels=train.y if train.is_classification else None,
+        labels=train.class_labels,
         class_names=train.class_names,
         label_type=train.label_type,
         val_outputs=None if val is None else f0[n:],

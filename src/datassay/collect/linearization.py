@@ -135,7 +135,7 @@ class Linearization:
             ids=self.ids[indices],
             labels=select_rows(self.labels, indices),
             kernel=None if self.kernel is None else self.kernel[rows][:, rows],
-            features=None if self.features is None else _take_rows(self.features, rows),
+            features=_take_rows(self.features, rows),
             val_kernel=None if self.val_kernel is None else self.val_kernel[:, rows],
             form=replace(self.form, n_rows=len(rows)),
         )
@@ -157,7 +157,7 @@ class Linearization:
             val_outputs=self.outputs[val_idx],
             val_targets=self.targets[val_idx],
             val_kernel=None if self.kernel is None else self.kernel[held_rows][:, rows],
-            val_features=None if self.features is None else _take_rows(self.features, held_rows),
+            val_features=_take_rows(self.features, held_rows),
         )
 
     def judged_on(self, val_idx: np.ndarray) -> "Linearization":
@@ -169,11 +169,13 @@ class Linearization:
             val_outputs=select_rows(self.val_outputs, val_idx),
             val_targets=select_rows(self.val_targets, val_idx),
             val_kernel=select_rows(self.val_kernel, rows),
-            val_features=None if features is None else _take_rows(features, rows),
+            val_features=_take_rows(features, rows),
         )
 
 
-def _take_rows(features: Features, rows: Tensor) -> Tensor:
+def _take_rows(features: Features | None, rows: Tensor) -> Tensor | None:
+    if features is None:
+        return None
     if isinstance(features, StoredFeatures):
         return features.take(rows)
     return features[rows]

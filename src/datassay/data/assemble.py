@@ -24,7 +24,7 @@ from datassay.data.targets import (
 )
 from datassay.data.text import with_tfidf
 from datassay.errors import DataError
-from datassay.optional import text_if
+from datassay.optional import select_rows, text_if
 
 # Beyond this, float32 no longer holds every integer.
 _FLOAT32_INTEGERS = 2**24
@@ -177,7 +177,7 @@ def _split_together(
         is_held = time >= cut_time
     else:
         by_id = np.argsort(samples.ids, kind="stable")
-        strata = samples.y[by_id] if samples.is_classification else None
+        strata = select_rows(samples.class_labels, by_id)
         fold = np.empty(n, dtype=np.int64)
         fold[by_id] = group_folds(groups[by_id], strata, _N_FOLDS, seed)
         is_held = _mark_held_out(fold, samples.y, val_fraction, has_classes=strata is not None)

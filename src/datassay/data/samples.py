@@ -174,6 +174,13 @@ class SampleSet:
         return bool(self.class_names)
 
     @property
+    def class_labels(self) -> np.ndarray | None:
+        """Class indices, [n]; None of numbers to regress on."""
+        if self.is_classification:
+            return self.y
+        return None
+
+    @property
     def metric(self) -> str:
         """What outputs are judged by: "accuracy" or "R²"."""
         if self.is_classification:

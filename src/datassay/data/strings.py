@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.errors import DataError
+from datassay.optional import coalesce
 
 # Up to this many characters, strings of one fixed width are the smallest that NumPy knows.
 SHORT = 16
@@ -18,7 +19,7 @@ class Indexed:
     __slots__ = ("_rows",)
 
     def __init__(self, n: int, rows: np.ndarray | None):
-        self._rows = np.arange(n) if rows is None else rows
+        self._rows = coalesce(rows, np.arange(n))
 
     def __len__(self) -> int:
         return len(self._rows)

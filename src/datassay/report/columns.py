@@ -72,7 +72,7 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
         else:
             read_as = c.read_as + values
         outcome = "; ".join(text for text in (c.treatment, c.note) if text)
-        rows.append(Row(c.name, (read_as, f"{c.missing:,}" if c.missing else "", outcome)))
+        rows.append(Row(c.name, (read_as, text_if(c.missing, f"{c.missing:,}"), outcome)))
     note = text_if(columns[MOST_ROWS:], f"{len(columns) - MOST_ROWS:,} more are in summary.json.")
     head = ("column", "kind", "missing", "what became of it, and why")
     table = Table("How each column was read", head, tuple(rows), note=note, prose=True)

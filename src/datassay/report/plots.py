@@ -54,7 +54,7 @@ def line(
     **more: Any,
 ) -> None:
     """Draw a line; "%{x}" and "%{y}" in `hover` are its values. An empty `hover` shows none."""
-    stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
+    stroke = {"color": colour, "width": width, "dash": dash}
     look = {"mode": mode, "line": stroke, **more}
     figure.add_scatter(x=x, y=y, **(_make_labels(name, hover, limit) | look))
 
@@ -114,7 +114,7 @@ def level(
     **annotation: Any,
 ) -> None:
     """Draw a horizontal line at y, or a vertical one at x, with a text beside it."""
-    stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
+    stroke = {"color": colour, "width": width, "dash": dash}
     words = {f"annotation_{key}": value for key, value in annotation.items()}
     if text:
         words |= {"annotation_text": text}

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
 from datassay.score.linear.panels import add_products
@@ -191,7 +192,7 @@ def gradient_moments(
             f"hessian must be {list(products.shape)}, as wide as the gradients; got "
             f"{list(hessian.shape)}. Flatten the weights."
         )
-    factor = hessian_factor(products / n if hessian is None else hessian, ridge + damping)
+    factor = hessian_factor(coalesce(hessian, products / n), ridge + damping)
     idx = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_IN_PAIRS])
     q = []
     rows = []

@@ -121,7 +121,7 @@ def _hold_out_groups(
     """Return each network's held-out positions, ascending; groups are never divided."""
     n_folds = round(1 / HELD_OUT)
     by_id = np.argsort(train.ids, kind="stable")
-    strata = train.y[by_id] if train.is_classification else None
+    strata = select_rows(train.class_labels, by_id)
     parts = []
     for division in range(-(-n_networks // n_folds)):
         folds = group_folds(groups[by_id], strata, n_folds, seed + division)

@@ -79,12 +79,16 @@ def _attempt(*arguments: Any) -> Any:
 
 
 def engine_named(
-    name: str, *, workers: int | None = Computing.workers, address: str | None = Computing.address
+    name: str | Engine,
+    *,
+    workers: int | None = Computing.workers,
+    address: str | None = Computing.address,
 ) -> Engine:
     """Return the engine of this name: where chunks and scores are computed.
 
     Args:
-        name: "in_process", "processes" (of this machine, by joblib) or "ray".
+        name: "in_process", "processes" (of this machine, by joblib) or "ray"; an engine is
+            returned as it is.
         workers: pieces at a time, at least 1; None: as many as the cores allow at this process's
             number of threads a piece.
         address: of a running Ray cluster, as `ray.init` takes it; None: the one that the process
@@ -97,6 +101,8 @@ def engine_named(
         SettingError: the name is unknown, workers or address does not belong to it, or Ray is not
             installed or cannot be reached.
     """
+    if isinstance(name, Engine):
+        return name
     check_engine(name, workers, address)
     if name == "processes":
         return Processes(workers)

@@ -22,6 +22,7 @@ from datassay.collect.gradients.batches import (
 )
 from datassay.collect.loss import MOST_SUMMED, Loss, LossSettings, loss_named
 from datassay.errors import ModelError, SettingError
+from datassay.optional import describe_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +175,9 @@ def _check_one_per_sample(losses: object) -> None:
     """Raise SettingError unless the user's function gave losses, [b]."""
     if isinstance(losses, Tensor) and losses.ndim == 1:
         return
-    actual = list(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
     raise SettingError(
-        f"loss must give [b], one loss per sample; got {actual}. Take reduction='none'."
+        f"loss must give [b], one loss per sample; got {describe_shape(losses)}. Take "
+        "reduction='none'."
     )
 
 

@@ -245,7 +245,7 @@ def check_written(
     if data.class_names:
         task = "classification"
     try:
-        reread = original(folder / data.file if data.file else folder, replace(choices, task=task))
+        reread = original(folder / data.file, replace(choices, task=task))
     except DataError as error:
         raise DataError(f"what the decisions leave must be readable again; {error}") from error
     decided_words = to_words(changes.y[changes.keep], data)
@@ -318,7 +318,7 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     if data.is_numbered and n_removed:
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]
     lines += [f"with the same rows: {note}" for note in data.notes if n_removed]
-    lines.append(str(out / data.file if data.file else out))
+    lines.append(str(out / data.file))
     run = run_of(settings)
     if (run / SUMMARY).is_file() and read_entry(read_summary(run), "origin"):
         out_name = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})

@@ -30,7 +30,7 @@ from datassay.methods.partition.block_count import (
 )
 from datassay.methods.partition.mixture import MOST_NEWTON, Mixture, MixtureProblem
 from datassay.methods.partition.settings import Division
-from datassay.optional import select_rows
+from datassay.optional import select_rows, take_first
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.score.influence_moments import influence_variance
@@ -222,7 +222,7 @@ def geometry_partition(
     for problem, n_restarts in problems:
         choices.append(choose_blocks(
             problem, counts, folds, restarts=n_restarts, seed=seed, progress=progress,
-            single=choices[0] if choices else None,
+            single=take_first(choices),
         ))  # fmt: skip
     # The first is without a gate, the last with one; where one alone is asked for, they are one.
     gate_gains = is_better(choices[-1].chosen_held_out, choices[0].chosen_held_out, weight)

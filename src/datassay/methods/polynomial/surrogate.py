@@ -14,7 +14,7 @@ from datassay.data.scaling import column_units
 from datassay.errors import DataError
 from datassay.methods.polynomial.model import CHUNK, Polynomial
 from datassay.methods.polynomial.monomials import Monomials, chosen_monomials
-from datassay.optional import map_optional
+from datassay.optional import map_optional, text_if
 from datassay.results import result
 from datassay.stats import Interval, mean_interval
 from datassay.store.model_file import read_model, readable, write_model
@@ -103,7 +103,7 @@ class Surrogate:
         for term in self.polynomial.monomials.terms.tolist():
             powers = Counter(i for i in term if i >= 0)
             factors = (
-                names[i] + (str(power).translate(SUPERSCRIPTS) if power > 1 else "")
+                names[i] + (text_if(power > 1, str(power).translate(SUPERSCRIPTS)))
                 for i, power in powers.items()
             )
             products.append(" · ".join(factors) or "1")

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
+from datassay.optional import take_first
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.labels.likelihood import by_class
@@ -164,7 +165,7 @@ def _run_rounds(
     fits = list[_Fit]()
     for step in range(ROUNDS + 1):
         step_ridges = ridges
-        start = reference[0] if reference else None
+        start = take_first(reference)
         if reference:
             step_ridges = (reference[min(step, len(reference) - 1)].ridge,)
         elif fits:

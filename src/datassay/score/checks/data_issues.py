@@ -247,7 +247,7 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
         issues.append(DataIssue("equal inputs across the split", severity, n_across, unit, text))
     if len(rows) and len(ids := train.ids[rows[differ(group[rows], train.y[rows])]]):
         noun = "labels" if train.is_classification else "targets"
-        names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
+        names = ", ".join(map(str, ids[:5])) + text_if(len(ids) > 5, ", …")
         text = f"Compare them, one may be wrong: {names}."
         severity = "look" if outcome.is_natural or not train.is_classification else "act"
         issues += [DataIssue(f"equal inputs, different {noun}", severity, len(ids), unit, text)]

@@ -130,7 +130,7 @@ def index(
         progress=progress,
     )  # fmt: skip
     soften_loss(network, temperature)
-    engine = engine_named(engine) if isinstance(engine, str) else engine
+    engine = engine_named(engine)
     path = tempfile.mkdtemp(prefix="datassay-index-") if location is None else normal(location)
     digest, ids = samples_digest(network.train)
     check_unique(ids)

@@ -320,7 +320,7 @@ class Index(Tabular):
         n_bytes = self.sketch.n_bytes
         store = segment_store(self.location, number, run, len(ids), n_bytes, stored_ids, {})
         work = RowWork(replace(network, progress=silent), batches, encoding, stored_ids)
-        engine = engine_named(engine) if isinstance(engine, str) else engine
+        engine = engine_named(engine)
         step = f"append to {redact(self.segments[0].store.location)}"
         fill(store, work.arrays, engine, progress, step)
         note_parts(self.location, str(self.manifest["of"]))

@@ -95,7 +95,7 @@ def tracin_settings(
     Source: Pruthi et al. (2020), TracInCP. The optimiser's D is ours.
     """
     models = list(checkpoints) if checkpoints is not None else [model]
-    rates = [float(lr)] * len(models) if isinstance(lr, int | float) else list(map(float, lr))
+    rates = _rate_of_each(lr, len(models))
     require(models, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
     if len(rates) != len(models):
         raise SettingError(
@@ -123,7 +123,7 @@ def segment_settings(
             "method 'segments' needs checkpoints of the run and the updates done at each, "
             f"steps=[100, 200, ...]; got {len(networks)} checkpoints and {len(steps)} steps."
         )
-    rates = [float(lr)] * len(networks) if isinstance(lr, int | float) else list(map(float, lr))
+    rates = _rate_of_each(lr, len(networks))
     if len(rates) != len(networks) or not all(rate > 0 for rate in rates):
         raise SettingError(
             f"lr must be positive, one number or one per checkpoint; got {lr!r} for "
@@ -199,3 +199,10 @@ def _query_gradients(
             ]
             pieces[name].append(torch.stack(matrices, 1).flatten(0, 1).flatten(1))
     return torch.cat(values), {name: torch.cat(batches) for name, batches in pieces.items()}
+
+
+def _rate_of_each(lr: float | Sequence[float], n_models: int) -> list[float]:
+    """Return a learning rate per model, from one number or as many as there are models."""
+    if isinstance(lr, int | float):
+        return [float(lr)] * n_models
+    return list(map(float, lr))

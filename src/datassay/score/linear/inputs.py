@@ -68,7 +68,7 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
         outputs=torch.zeros_like(targets[0]),
         targets=targets[0],
         ids=train.ids,
-        labels=train.y if train.is_classification else None,
+        labels=train.class_labels,
         class_names=train.class_names,
         kernel=None,
         features=features[0],

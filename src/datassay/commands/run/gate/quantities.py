@@ -75,7 +75,7 @@ def _count_wrong_labels(findings: Findings) -> Quantity:
     if n < FEWEST:
         return Quantity(unit, n, why=labels.sentence, is_searched=False)
     is_bounded = labels.is_predicted and not labels.leaks
-    why = "" if is_bounded else labels.sentence
+    why = text_if(not is_bounded, labels.sentence)
     if labels.leaks:
         why = f"{', '.join(labels.leaks)} must be dropped first"
     return Quantity(unit, n, labels.low, labels.high if is_bounded else None, why=why)
@@ -175,7 +175,7 @@ def _count_outliers(train: SampleSet, issues: DataIssues) -> Quantity:
         why = issues.unsearched or "all samples lie alike"
         return Quantity("samples", len(train), why=why, is_searched=False)
     is_bounded = not is_unknown.any()
-    why = "" if is_bounded else issues.unsearched
+    why = text_if(not is_bounded, issues.unsearched)
     return Quantity("samples", len(train), low, high if is_bounded else None, names, why=why)
 
 

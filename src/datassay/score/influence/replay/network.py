@@ -17,6 +17,7 @@ from datassay.collect.jacobian.suitable import keep_activations, one_output
 from datassay.collect.loss import loss_named
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.score.effects import Attribution, Effects, gather, outcome
 from datassay.score.influence.checkpoints import load_network
 from datassay.score.influence.replay.optimizer import Optimizer
@@ -62,7 +63,7 @@ def by_replay(request: Request, train: SampleSet, val: SampleSet | None) -> Attr
     if request.device is not None:
         network = frozen_copy(network, getattr(torch, recipe.precision)).to(request.device)
     template, weights, losses = functional_losses(network, train, recipe)
-    queries = train if val is None else val
+    queries = coalesce(val, train)
     x = network_inputs(queries.x, template, getattr(torch, recipe.precision))
     trained = dict(settings.model.named_parameters())
     with torch.no_grad():

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.errors import ModelError, SettingError
+from datassay.optional import describe_shape
 from datassay.progress import Progress, silent
 from datassay.score.influence.replay.optimizer import Decay, Optimizer, State, Tensors
 
@@ -78,10 +79,9 @@ class TrainingRun:
         losses = self.losses(dict(zip(self.names, weights, strict=True)), positions)
         if isinstance(losses, Tensor) and losses.shape == (len(positions),):
             return losses
-        got = list(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
         raise SettingError(
-            f"losses must give one loss for each of the {len(positions)} positions; got {got}. "
-            "Take reduction='none'."
+            f"losses must give one loss for each of the {len(positions)} positions; got "
+            f"{describe_shape(losses)}. Take reduction='none'."
         )
 
     def advance(self, state: State, step: int, weight: Float[Tensor, " n"] | None = None) -> None:

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.errors import ModelError, SettingError
+from datassay.optional import coalesce, describe_shape
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import integer, require
@@ -100,7 +101,7 @@ def replay(
     require(start, "start", "hold the weights that train", "none")
     updates = [torch.as_tensor(positions) for positions in batches]
     fewest = 1 + max(int(positions.max()) for positions in updates)
-    n = fewest if n_samples is None else n_samples
+    n = coalesce(n_samples, fewest)
     integer("n_samples", n, remedy="Count the training samples.")
     require(n >= fewest, "n_samples", "be above the largest position", n)
     n_updates = len(updates)
@@ -174,8 +175,9 @@ def _measure_gradients(
     leaf = {name: w.detach().requires_grad_() for name, w in weights.items()}
     values = measure(leaf)
     if not isinstance(values, Tensor) or values.ndim != 1:
-        got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-        raise SettingError(f"measure must give [m], one number per query; got {got}.")
+        raise SettingError(
+            f"measure must give [m], one number per query; got {describe_shape(values)}."
+        )
     slopes = [
         torch.autograd.grad(value, list(leaf.values()), retain_graph=True, materialize_grads=True)
         for value in values
