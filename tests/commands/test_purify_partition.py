@@ -19,6 +19,7 @@ from datassay.methods.purify.page import files as purify_files
 from datassay.methods.purify.page import gallery as removed_gallery
 from datassay.methods.purify.page import page as purify_page
 from datassay.report.html import render
+from datassay.report.page import Gallery
 from datassay.report.style import plotly_text
 from datassay.report.wording import gain_text, number, share
 from datassay.score.variance.shuffled import ShuffledLabels
@@ -215,7 +216,11 @@ def test_the_page_says_what_cross_fitting_found():
     text = gain_text(interval(crossed.gain, crossed.error), "accuracy")
     assert f"without removal: by {text} here" in render(page)
     assert f"{crossed.n_suspects} suspects" in {mark.name for mark in page.figures[0].figure.data}
-    two_rules = purify_page(purified(order="auto"))
+    kept = purified(order="auto")
+    two_rules, crossed = purify_page(kept), kept.purification.cross_fit
+    (shown,) = (block for block in two_rules.blocks if isinstance(block, Gallery))
+    named = {card.id for card in shown.cards}
+    assert named == set(map(str, kept.samples.ids[crossed.is_suspect.numpy()].tolist()))
     few = purify_page(run_purify(other, replace(other, split_off=True), PurifySettings()))
     for one, why in ((two_rules, "is not shown to help"), (few, "fewer than 2 % of the labels")):
         assert one.advice[0].headline.startswith("Train on all") and why in one.verdict

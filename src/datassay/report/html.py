@@ -80,7 +80,11 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"kind": lambda block: type(block).__name__, "coded": escape_with_code}
+    environment.filters |= {
+        "kind": lambda block: type(block).__name__,
+        "coded": escape_with_code,
+        "joined": join_units,
+    }
     return environment
 
 
@@ -122,11 +126,16 @@ def markup(text: str) -> Any:
     return Markup(text)
 
 
+def join_units(text: str) -> str:
+    """Return a text whose lines do not break between a number and its % or after R²."""
+    return re.sub(r"(?<=\d) (?=%)|(?<=R²) (?=[\d−])", "\N{NO-BREAK SPACE}", text)
+
+
 def escape_with_code(text: str) -> Any:
     """Return a text of our own as HTML: backticks set code, the rest is escaped."""
     from markupsafe import Markup, escape
 
-    parts = [escape(piece) for piece in text.split("`")]
+    parts = [escape(join_units(piece)) for piece in text.split("`")]
     code = (Markup("<code>{}</code>").format(p) if k % 2 else p for k, p in enumerate(parts))
     return Markup("").join(code)
 

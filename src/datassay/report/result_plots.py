@@ -18,7 +18,7 @@ from datassay.act.remove.removal_curve import (
     SUSPECTS_FIRST,
     RemovalCurve,
 )
-from datassay.act.review.gain import ReviewGain
+from datassay.act.review.gain import COSTS, OUTCOMES, ReviewGain
 from datassay.errors import SettingError
 from datassay.report.plots import (
     change_chart,
@@ -52,7 +52,7 @@ INSTEAD = "same as relabelling"  # leaves out the same suspects
 ADVICE_COLOURS = {
     DO: BLUE, TRY: SKY, INSTEAD: "#b8860b", FREE: "#5f6b76", NAMES_OF_ADVICE[LEAVE]: GREY,
     FORECAST: "#b5bdc6",
-    "gains": BLUE, "may help": SKY, "no change is shown": GREY, "costs": VERMILION,
+    OUTCOMES[DO]: BLUE, OUTCOMES[TRY]: SKY, OUTCOMES[LEAVE]: GREY, COSTS: VERMILION,
 }  # fmt: skip
 WIDE = 100.0  # largest over smallest value beyond which an axis is logarithmic
 
@@ -94,13 +94,7 @@ def acts_figure(table: ActionTable) -> "Figure":
 @figure_of.register(ReviewGain)
 def review_figure(gain: ReviewGain) -> "Figure":
     """Return a chart of what a review of the labels gained, with its interval."""
-    row = gain.rows[0]
-    if stats.shows_loss(row.high):
-        verdict = "costs"
-    else:
-        advice = stats.advice(row.gain, row.low, row.high)
-        verdict = {DO: "gains", TRY: "may help"}.get(advice, "no change is shown")
-    return _plot_gains([("Now against before", row)], [verdict], gain.metric)
+    return _plot_gains([("Now against before", gain.rows[0])], [gain.outcome], gain.metric)
 
 
 def _plot_gains(rows: Sequence[tuple[str, Any]], groups: Sequence[str], metric: str) -> "Figure":
@@ -117,6 +111,8 @@ def advice_text(action: ActionGain, actions: Sequence[ActionGain]) -> str:
         return INSTEAD
     if action.how == EXPECTED:
         return FORECAST
+    if action.is_measured and stats.shows_loss(action.high):
+        return COSTS
     return NAMES_OF_ADVICE.get(action.advice, action.advice) or "only screened"
 
 

@@ -173,4 +173,4 @@ def score_text(value: float, metric: str) -> str:
     """Format a score: "96.4 % accuracy", or of another metric "R² 0.512"."""
     if in_points(metric):
         return f"{100 * value:.1f} % {metric}"
-    return f"{metric} {value:.3f}"
+    return f"{metric} {value:.3f}".replace("-", "−")

@@ -155,7 +155,7 @@ def test_a_build_fails_and_says_why(here):
         "\nFailed: no more than 1 % duplicates: 20 of 520 samples, 3.8 % (500, 501," in bad.stdout
     )
     assert "\nPassed: no leaks: none of 6 columns." in bad.stdout
-    assert bad.stdout.rstrip().endswith("1 of 2 failed; exit status 3.")
+    assert bad.stdout.rstrip().endswith("1 failed, 1 passed; exit status 3.")
     assert "\n::error title=datassay%3A duplicates > 1 %25,file=bad.csv::failed: 20" in bad.stdout
     written = summary()
     assert written["verdict"] == (

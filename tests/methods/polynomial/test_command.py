@@ -97,7 +97,7 @@ def test_a_table_of_classes_is_standardised(here):
     assert "<b>a" not in page
     assert "What it weighs where" not in page
     assert "standard deviation" in summary_["facts"]["Inputs"]
-    assert columns("out/coefficients.parquet")["product"][4:6] == ["<b>a²", "<b>a · b"]
+    assert columns("out/coefficients.parquet")["product"][4:6] == ["(<b>a)²", "<b>a · b"]
 
 
 @pytest.mark.parametrize("name", ["numbers", "two"])

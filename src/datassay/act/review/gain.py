@@ -18,13 +18,24 @@ from datassay.data.samples import SampleSet
 from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
-from datassay.stats import paired_interval, shows_loss, sum_by_group, widen_by_variance
+from datassay.stats import (
+    DO,
+    LEAVE,
+    TRY,
+    advice,
+    paired_interval,
+    shows_loss,
+    sum_by_group,
+    widen_by_variance,
+)
 from datassay.train.learner import Learner
 
 STEP = "train on the samples before and after"
 AGREED = "labels that both agree on"
 NOW = "labels as they are now"
 EARLIER = "labels as they were"
+COSTS = "costs"
+OUTCOMES = {DO: "gains", TRY: "may help", LEAVE: "no change is shown"}
 
 
 @result
@@ -131,6 +142,14 @@ class ReviewGain(Tabular):
     def is_loss(self) -> bool:
         """Whether the review surely cost something."""
         return shows_loss(self.rows[0].high)
+
+    @property
+    def outcome(self) -> str:
+        """What the gain's interval shows: a word of "gains", "may help", "costs" or neither."""
+        row = self.rows[0]
+        if self.is_loss:
+            return COSTS
+        return OUTCOMES[advice(row.gain, row.low, row.high)]
 
     def to_table(self) -> pa.Table:
         """Return one row per kind of labels: the fields of GainRow."""

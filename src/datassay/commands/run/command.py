@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -155,9 +156,9 @@ class _Check(_Run):
             console.print(f"All {n} passed.", soft_wrap=True)
             return
         status = CONDITION_FAILED if FAILED in statuses else INCONCLUSIVE
-        word = FAILED if FAILED in statuses else "inconclusive"
-        n_such = statuses.count(word)
-        console.print(f"{n_such} of {n} {word}; exit status {status}.", soft_wrap=True)
+        tally = Counter(sorted(statuses))  # failed, inconclusive, passed
+        words = ", ".join(f"{n} {word}" for word, n in tally.items())
+        console.print(f"{words}; exit status {status}.", soft_wrap=True)
         raise typer.Exit(status)
 
 

@@ -160,7 +160,8 @@ def _tabulate_comparison(comparison: dict[str, Any]) -> list[list[str]]:
     gain = comparison["gain"]
     rows = []
     for row in [] if gain is None else gain["rows"][:1]:
-        rows.append([gain["metric"], *gain_cells(GainRow(**row), gain["metric"])])
+        name = f"{gain['metric']}, by {row['n']:,} held-out {row['by']}"
+        rows.append([name, *gain_cells(GainRow(**row), gain["metric"])])
     for name, key in (("training samples", "n"), ("suspected labels", "suspects")):
         n, n_now = comparison[key]
         if key == "n" and n == n_now:

@@ -200,7 +200,8 @@ def read_targets(
     of_words = [column.column.name for column in columns if column.values is None]
     if of_words:
         raise DataError(
-            f"several targets must be numbers; column {of_words[0]!r} holds words. Name one target."
+            f"several targets must be numbers; column {of_words[0]!r} holds words. Write 1 for yes "
+            "and 0 for no, or name one target."
         )
     return table, columns
 

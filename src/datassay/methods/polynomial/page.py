@@ -14,7 +14,7 @@ from datassay.methods.polynomial.job import PolynomialFindings
 from datassay.methods.polynomial.solvers.batched import BatchCurve
 from datassay.methods.polynomial.solvers.exact import RidgePath
 from datassay.methods.polynomial.surrogate import SurrogateScores, save_surrogate
-from datassay.optional import map_optional, text_if
+from datassay.optional import map_optional, take_first, text_if
 from datassay.report.drawing import draw, heat_image, heat_limit
 from datassay.report.page import Page, Partial, Table
 from datassay.report.plots import bars, chart, level, line
@@ -104,7 +104,7 @@ def _formula(findings: PolynomialFindings) -> str:
         for sign, k in zip(signs, order, strict=True)
     ]
     ending = text_if(len(coef) > N_TERMS, " + …")
-    name = surrogate.output_names[0]
+    name = take_first(samples.target_names, surrogate.output_names[0])
     return f"{name} = {number(constant).replace('-', '−')} {' '.join(terms)}{ending}"
 
 

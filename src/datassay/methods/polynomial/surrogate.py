@@ -1,5 +1,6 @@
 """A polynomial with the scaling and names of the user's data, its file format and its score."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from datassay.data.scaling import column_units
 from datassay.errors import DataError
 from datassay.methods.polynomial.model import CHUNK, Polynomial
 from datassay.methods.polynomial.monomials import Monomials, chosen_monomials
-from datassay.optional import map_optional, text_if
+from datassay.optional import map_optional
 from datassay.results import result
 from datassay.stats import Interval, mean_interval
 from datassay.store.model_file import read_model, readable, write_model
@@ -102,10 +103,7 @@ class Surrogate:
         products = []
         for term in self.polynomial.monomials.terms.tolist():
             powers = Counter(i for i in term if i >= 0)
-            factors = (
-                names[i] + (text_if(power > 1, str(power).translate(SUPERSCRIPTS)))
-                for i, power in powers.items()
-            )
+            factors = (_raise_name(names[i], power) for i, power in powers.items())
             products.append(" · ".join(factors) or "1")
         return products
 
@@ -122,6 +120,15 @@ class Surrogate:
             ]
             spreads.append(np.concatenate(parts).std(axis=0))
         return np.stack(spreads)
+
+
+def _raise_name(name: str, power: int) -> str:
+    """Return a factor's name and power, "age²"; what is not one word stands in brackets."""
+    if power == 1:
+        return name
+    if not re.fullmatch(r"\w*[^\W\d]|[(].*[)]", name):
+        name = f"({name})"
+    return name + str(power).translate(SUPERSCRIPTS)
 
 
 def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrogate:

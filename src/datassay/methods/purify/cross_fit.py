@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
-from datassay.optional import take_first
+from datassay.optional import coalesce, take_first
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.labels.likelihood import by_class
@@ -40,7 +40,8 @@ class CrossFit:
         gain: of held-out accuracy on the given labels by removal; NaN where none would go.
         error: its standard error.
         before: held-out accuracy on the given labels without removal.
-        n_suspects: how many contradict the others' fit; they go where that is sure to help.
+        is_suspect: [n], labels that the others' fit contradicts; they go where that is sure to
+            help. None: not looked for.
     """
 
     surprise: Float[Tensor, " n"]
@@ -49,7 +50,12 @@ class CrossFit:
     gain: float = math.nan
     error: float = math.nan
     before: float = math.nan
-    n_suspects: int = 0
+    is_suspect: Bool[Tensor, " n"] | None = None
+
+    @property
+    def n_suspects(self) -> int:
+        """How many labels the others' fit contradicts."""
+        return int(coalesce(self.is_suspect, self.is_foreign).sum())
 
 
 def cross_fit(
@@ -99,8 +105,8 @@ def cross_fit(
     keep, fits = _run_rounds(geometry, labels, torch.ones(n, dtype=torch.bool), ridges)
     final_fit = fits[-1]
     gain = error = before = math.nan
-    n_suspects = int((~keep).sum())
-    if n_suspects:
+    is_suspect = ~keep
+    if is_suspect.any():
         # Whether the label is predicted, before and after; NaN: fold not yet judged.
         is_right = torch.full((2, n), math.nan, dtype=torch.float64)
         fold_ids = folds.unique()
@@ -122,7 +128,7 @@ def cross_fit(
             keep = torch.ones_like(keep)
             final_fit = fits[0]
     surprise = -final_fit.of_labels(labels)
-    return CrossFit(surprise, ~keep, final_fit.ridge, gain, error, before, n_suspects)
+    return CrossFit(surprise, ~keep, final_fit.ridge, gain, error, before, is_suspect)
 
 
 def _reduce_inputs(geometry: OutputGeometry) -> OutputGeometry:

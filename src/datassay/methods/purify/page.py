@@ -151,11 +151,11 @@ def _tabulate_classes(findings: PurifyFindings) -> tuple[Table, dict[str, object
 
 def gallery(findings: PurifyFindings) -> Gallery:
     """Return the first 400 removed samples at most, in the order of removal."""
-    n = len(findings.purification.removed)
-    if not n:
-        return Gallery((), note="No sample was removed.")
-    truth = foreign(findings)
     ours = findings.purification
+    if not len(ours.removed):
+        return _show_suspects(findings)
+    n = len(ours.removed)
+    truth = foreign(findings)
     views = (View("all", "all removed", sort="rank"),)
     if truth is not None:
         views += (View("right", truth.name), View("wrong", "removed in error"))
@@ -183,6 +183,32 @@ def gallery(findings: PurifyFindings) -> Gallery:
         note=f"{drawn}, in the order of removal. The arrow gives the label that the model fitted "
         f"to the kept samples prefers{chance}.",
         advice_view="all",
+    )
+
+
+def _show_suspects(findings: PurifyFindings) -> Gallery:
+    """Return the first 400 samples at most that contradict the others, none of them removed."""
+    crossed = findings.purification.cross_fit
+    if crossed is None or crossed.is_suspect is None:
+        return Gallery((), note="No sample was removed.")
+    surprise = crossed.surprise.numpy()
+    order = np.flatnonzero(crossed.is_suspect)
+    order = order[np.argsort(-surprise[order], kind="stable")]
+    names = findings.samples.class_names
+    fields = (
+        {
+            "suggested": label_text(names, findings.predicted[i]),
+            "figures": ((f"no. {rank}", "order of surprise"),),
+            "keys": {"rank": rank},
+        }
+        for rank, i in enumerate(order[:MAX_CARDS], 1)
+    )
+    return sample_gallery(
+        findings.samples,
+        order[:MAX_CARDS],
+        fields,
+        sorts=(("rank", "order of surprise"), ("id", "id")),
+        note="The arrow gives the label that a fit without the sample prefers.",
     )
 
 

@@ -12,6 +12,7 @@ from datassay.commands.run.labels import label_verdict
 from datassay.data.samples import SampleSet
 from datassay.data.tables.leaks import FEW_ROWS
 from datassay.optional import text_if
+from datassay.report.wording import count
 from datassay.results import result
 from datassay.score.checks.columns import FEWEST as FEWEST_COMPARED
 from datassay.score.checks.columns import leaking_columns
@@ -152,7 +153,7 @@ def _make_count(
     unit: str, total: int, low: int, high: int, names: tuple[Any, ...], unsearched: str
 ) -> Quantity:
     """Return a count of copies in low … high; those above `low` may be equal by chance."""
-    chance = text_if(high > low, f"{high - low:,} more equal rows may be so by chance")
+    chance = text_if(high > low, f"{count(high - low, 'equal row')} may be so by chance")
     why = "; ".join(filter(None, (chance, unsearched)))
     return Quantity(unit, total, low, None if unsearched else high, names, why=why)
 
