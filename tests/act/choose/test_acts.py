@@ -1,6 +1,7 @@
 """The table of actions: gains with wrong held-out labels, honest intervals, the right act first."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import datassay as da
 from datassay.act.actions.review import expected_review_gain
-from datassay.act.choose import compare
+from datassay.act.choose import compare, looks
 from datassay.act.choose import kinds as registry
 from datassay.act.choose.action import (
     COPIES,
@@ -371,6 +372,15 @@ def test_actions_follow_each_other_as_long_as_each_adds_a_gain(monkeypatch, gain
     result = job._combine([job.retrained_row(one) for one in actions], actions)
     assert [one.kind for one in result] == tried
     assert max(gains[0], *(one.gain for one in result)) == best
+
+
+def test_no_score_is_told_from_which_a_gain_leads_beyond_100_percent():
+    rule = SimpleNamespace(metric="accuracy", scores=lambda predicted, **_: predicted[..., 0])
+    comparison = compare.Comparison([], [], [np.full((2, 50, 1), 0.99)])
+    comparison._rules = [rule]  # corrected for wrong labels, predictions are right in 102 %
+    comparison._runs = {(RELABEL, False): looks.Retrained([[np.full((2, 50, 1), 1.02)]], 0.0)}
+    assert comparison.score() == pytest.approx(0.97)
+    assert comparison.score(as_given=True) == pytest.approx(0.99)
 
 
 @pytest.mark.parametrize(
