@@ -378,7 +378,9 @@ def test_no_score_is_told_from_which_a_gain_leads_beyond_100_percent():
     rule = SimpleNamespace(metric="accuracy", scores=lambda predicted, **_: predicted[..., 0])
     comparison = compare.Comparison([], [], [np.full((2, 50, 1), 0.99)])
     comparison._rules = [rule]  # corrected for wrong labels, predictions are right in 102 %
-    comparison._runs = {(RELABEL, False): looks.Retrained([[np.full((2, 50, 1), 1.02)]], 0.0)}
+    comparison._runs = {
+        ((RELABEL, 0.0), False): looks.Retrained([[np.full((2, 50, 1), 1.02)]], 0.0)
+    }
     assert comparison.score() == pytest.approx(0.97)
     assert comparison.score(as_given=True) == pytest.approx(0.99)
 

@@ -204,8 +204,8 @@ class Comparison:
 
     def score(self, *, as_given: bool = False) -> float:
         """Return the score of the samples as they are, mean over models and held-out samples."""
-        # Corrected for wrong held-out labels, an accuracy may come out too high for the gains, which
-        # are known better: it is no more than what the best action leaves below 100 %.
+        # Corrected for wrong held-out labels, an accuracy may come out too high for the gains,
+        # which are known better: it is no more than what the best action leaves below 100 %.
         pairs = zip(self._rules, self.base, strict=True)
         score = mean([rule.scores(predicted, as_given=as_given) for rule, predicted in pairs])
         if as_given or self._rules[0].metric == R2:
