@@ -79,7 +79,7 @@ def test_each_sign_becomes_its_block(template):
     page = toy()
     assert (page.brand, page.title, page.lead) == ("datassay toy", "wine", "2 samples of wine")
     assert page.answer == ("Do wine.", "Then rest.")
-    assert page.warnings == ("w", "more than one.")
+    assert page.warnings == ("w", "More than one.")
     sentence = "The sentence of wine, in two lines."
     assert page.advice == (Advice("label errors", "act", "2 labels", sentence, ("7",)),)
     (first,), (curve,) = page.opening, page.sections

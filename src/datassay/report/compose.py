@@ -85,7 +85,8 @@ def compose(
         path = TEXT / f"{template}.md.j2"
     text = _environment(path.parent).get_template(path.name).render(numbers)
     page = _Reader(blocks, ids or {}, values.reveal).read(text.splitlines())
-    page["warnings"] = (*fields.pop("warnings", ()), *page.pop("warning", ()))
+    warnings = [text[:1].upper() + text[1:] for text in page.pop("warning", ())]
+    page["warnings"] = (*fields.pop("warnings", ()), *warnings)
     page["commands"] = tuple(dict.fromkeys(filter(None, page.pop("command", ()))))
     return Page(**page, **fields)
 

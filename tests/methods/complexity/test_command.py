@@ -72,7 +72,7 @@ def test_teachers_write_their_files_and_go_on_where_they_stopped(tmp_path):
 
 def test_a_law_needs_three_sizes_and_its_absence_is_told(here):
     result = succeed("complexity", "--width", "2,3", *TINY, "--out", "out")
-    assert "a law needs at least 3 sizes" in words(result)
+    assert "A law needs at least 3 sizes" in words(result)
     assert summary()["laws"] == []
 
 

@@ -254,7 +254,7 @@ def test_the_end_of_the_path_is_told():
     path = findings.fit.path
     end = replace(findings.fit, path=replace(path, chosen=0), ridge=float(path.ridge[0]))
     warning = page_of(replace(findings, fit=end)).warnings[-1]
-    assert "the smallest ridge that was tried" in warning
+    assert "The smallest ridge that was tried" in warning
     assert "a smaller one may do better" in warning
 
 

@@ -312,6 +312,6 @@ def test_equal_weights_are_called_so():
     n = len(text.samples)
     even = SampleWeights(np.full(n, 1 / n), text.samples.ids, "class_balanced")
     text = replace(text, weights=even, gain=None, method="class-balanced")
-    assert "all weights are equal" in page_of(text).warnings[0]
+    assert "All weights are equal" in page_of(text).warnings[0]
     assert concentration(text)["effective"] == pytest.approx(n)
     assert "mean 1" in render(page_of(text))

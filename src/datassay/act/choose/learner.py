@@ -70,7 +70,7 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
     needed = likely_fits() * seconds
     if needed > SHARE * budget:
         note = f"Boosted trees: actions would take about {needed:,.0f} s on two cores, "
-        note += f"more than {SHARE * budget:g} s; --budget {1.01 * needed / SHARE:.0f} tries them."
+        note += f"more than the {SHARE * budget:.1f} s for them; a larger --budget tries them."
         return replace(own, note=note)
     candidates = [own if own.base else replace(own, base=base_predictions(own.parts))]
     for name in (LOGISTIC if train.is_classification else RIDGE, TREES):
