@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import singledispatch
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,10 +85,20 @@ def figure_of(result: Plotted) -> "Figure":
 
 @figure_of.register(ActionTable)
 def acts_figure(table: ActionTable) -> "Figure":
-    """Return a chart of each action's measured gain with its interval."""
+    """Return a chart of each action's measured gain with its interval.
+
+    Of samples as they are that make a useless model, R² after each action takes its place.
+    """
     measured = [action for action in table.actions if action.is_measured]
     actions = [action for action in measured if action.how != EXPECTED] or measured
     advice = [advice_text(action, table.actions) for action in actions]
+    if table.is_useless:
+        rows: list[tuple[str, Any]] = [
+            (action.words, _shift_change(action, table.score)) for action in actions
+        ]
+        rows.append(("The samples as they are", _shift_change(None, table.score)))
+        title = f"{table.metric} after each action; 0 is what the mean of the targets reaches"
+        return change_chart(title, rows, 1, [*advice, NAMES_OF_ADVICE[LEAVE]], ADVICE_COLOURS)
     return _plot_gains([(action.words, action) for action in actions], advice, table.metric)
 
 
@@ -95,6 +106,14 @@ def acts_figure(table: ActionTable) -> "Figure":
 def review_figure(gain: ReviewGain) -> "Figure":
     """Return a chart of what a review of the labels gained, with its interval."""
     return _plot_gains([("Now against before", gain.rows[0])], [gain.outcome], gain.metric)
+
+
+def _shift_change(action: ActionGain | None, score: float) -> SimpleNamespace:
+    """Return the score after an action with its interval; of None the score alone."""
+    if action is None:
+        return SimpleNamespace(gain=score, low=score, high=score)
+    high = min(1.0, score + action.high)
+    return SimpleNamespace(gain=score + action.gain, low=score + action.low, high=high)
 
 
 def _plot_gains(rows: Sequence[tuple[str, Any]], groups: Sequence[str], metric: str) -> "Figure":

@@ -389,6 +389,15 @@ def test_an_interval_that_is_far_wider_does_not_flatten_the_others():
     assert "go on" not in acts_figure(acts(RELABEL, DROP, UNSURE)).layout.xaxis.title.text
 
 
+def test_of_a_useless_model_the_figure_shows_r2_after_each_action():
+    table = replace(acts(("relabel", 1.1, 0.5, 1.6, "better"), metric="R²"), score=-0.4)
+    relabel, unchanged = acts_figure(table).data
+    assert (relabel.x[0], unchanged.x[0]) == pytest.approx((0.7, -0.4))
+    assert relabel.error_x.array[0] == pytest.approx(0.3)  # R² ends at 1
+    costs_most = acts(("balance", -0.06, -0.113, -0.003, "worse"))
+    assert [mark.name for mark in acts_figure(costs_most).data] == ["costs"]
+
+
 def test_numbers_read_well():
     assert [number(v) for v in (0.94, 12.34, 0.0, 1.2e-5, 123.4, 1437.2, float("nan"))] == [
         "0.940", "12.3", "0.00", "1.20e-05", "123", "1,437", "n/a",

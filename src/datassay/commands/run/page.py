@@ -95,7 +95,7 @@ def _make_blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
         "before": lambda: tables.before_table(f.before),
         "before_gain": lambda: figure_of(f.before.gain),
         "relabelled": lambda: tables.relabelled_table(f.before),
-        "acts": lambda: None if f.acts.is_useless else figure_of(f.acts),
+        "acts": lambda: figure_of(f.acts),
         "acts_table": lambda: tables.acts_table(f.acts),
         "acts_details": lambda: tables.acts_details(f.acts),
         "review": review_block(gallery.build_review(f), positions),
@@ -141,12 +141,9 @@ def _make_numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
     if f.acts is not None:
         left_out = f.acts.left_out
         if f.acts.is_useless:
-            scores = [f"{a.words} {number(f.acts.score + a.gain)}" for a in run_verdict.measured]
-            useless = (
-                f"{f.acts.metric} is {number(f.acts.score)} with the data as given, worse than "
-            )
-            useless += f"the mean of the targets would do. After each action: {'; '.join(scores)}."
-            useless = useless.replace("-", "−")
+            score = number(f.acts.score).replace("-", "−")
+            useless = f"with 95 % intervals. {f.acts.metric} is {score} with the data as given, "
+            useless += "worse than the mean of the targets would do."
     is_corrected = any(action.kind == RELABEL for action in run_verdict.measured)
     ended_notes = [a.note for a in run_verdict.measured if a.note.startswith(ENDED)]
     return {
