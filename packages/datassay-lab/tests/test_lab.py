@@ -245,7 +245,7 @@ def test_page_escapes_and_names_what_broke(tmp_path, only_halves):
         "Checked by one number, a &lt;b&gt; of halves &amp; more: 2.00, required: at most 0.5"
         in page
     )
-    assert "The plots show the rest. Try " in page
+    assert "The plots show the rest. With " in page
     assert "&lt;i&gt;evil&lt;/i&gt;\nlines</code></pre>" in body and 'class="across"' in body
 
 

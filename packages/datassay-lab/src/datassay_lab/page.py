@@ -41,7 +41,7 @@ def page(findings: LabFindings) -> Page:
         what, value, limit, holds, _ = _rows(records)[0].cells
         verdict = f"{e.statement} This {holds} here."
         lead = f"Checked by one number, {what}: {value}, required: {limit}. The plots show the "
-        lead += f"rest. Try {', '.join(e.what_if)}. {e.expected}"
+        lead += f"rest. With {', '.join(e.what_if)} {e.expected[0].lower()}{e.expected[1:]}"
         command = ("datassay", "lab", e.name, *(w for text in e.what_if for w in ("--set", text)))
         further = {"commands": (shlex.join(command),), "sections": (_exercise(e, record),)}
     else:

@@ -1,4 +1,4 @@
-"""Gaussian noise on the inputs of a linear unit is the penalty Σ w_i² σ_i²."""
+"""Gaussian noise on the inputs of a linear unit is the penalty Σ wᵢ² σᵢ²."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -52,7 +52,7 @@ def input_noise(
 ) -> InputNoise:
     """Fit a linear unit to noisy copies of its inputs, and shake the inputs of a network.
 
-    E (wᵀ(x + ε) − t)² = (wᵀx − t)² + Σ w_i² σ_i²
+    E (wᵀ(x + ε) − t)² = (wᵀx − t)² + Σ wᵢ² σᵢ²
     E (f(x + ε) − t)² = (f − t)² + σ² (‖∂f/∂x‖² + (f − t) Δf) + O(σ⁴)
 
     Args:
@@ -100,7 +100,7 @@ def input_noise_plots(result: InputNoise) -> Figures:
     weights = axes("noise σ on the input", "weight over weight without noise")
     name = f"fit to {result.copies[-1]:g} noisy copies"
     add_data(weights, result.deviations, result.kept, name, mode="markers")
-    theory(weights, result.deviations, result.predicted, "ridge with penalty Σ w²σ²")
+    theory(weights, result.deviations, result.predicted, "ridge with penalty Σ wᵢ²σᵢ²")
     distance = axes("noisy copies of every sample", "distance from ridge, plain fit = 1", log="xy")
     add_data(distance, result.copies, result.distance, "fit to noisy copies")
     falling = result.distance[-1] * np.sqrt(result.copies[-1] / result.copies)
