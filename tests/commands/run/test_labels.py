@@ -39,7 +39,7 @@ def noise_sentence(findings):
     """The paragraph on the noise; empty where nothing is said of it."""
     section = next(s for s in run_page(findings).sections if s.anchor == "labels")
     texts = [block.text for block in section.blocks if isinstance(block, Text)]
-    return next((text for text in texts if text.startswith("Wrong labels")), "")
+    return next((text for text in texts if text.startswith(("Wrong labels", "The noise"))), "")
 
 
 def of_classes(k, score, noise=None, n=200):
@@ -94,7 +94,7 @@ def test_labels_that_nothing_predicts_are_said_to_be_so():
 def test_noise_reads_as_a_sentence():
     even = LabelNoise("uniform", even_noise(3, 0.09), -0.01)
     assert noise_sentence(of_classes(3, -3.0, (even,))) == (
-        "Wrong labels are spread evenly (about 9 % of labels)."
+        "The noise that explains the labels best is alike in all classes (about 9 % of labels)."
     )
     result = of_classes(3, -3.0, (noisy_pair(3),))
     sentence = f"Wrong labels depend on the class: “{EVIL}” is given as “c1” in about 31 % of"

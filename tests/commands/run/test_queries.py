@@ -85,7 +85,7 @@ def test_pairs_are_shown_by_what_they_carry_together():
     assert [side.label for side in card.sides] == [names[y[2]], names[y[3]]]
     assert [bool(side.verdict) for side in card.sides] == result.issues.is_issue[2:4].tolist()
     page = rendered(result)
-    assert "They stand in for each other" in page and "They contradict each other" in page
+    assert "They stand in for each other" in page and "They matter more together" in page
     assert "together 5.00 nats, 2.5 times their sum" in page
     pairs = json.loads(files(result, run_page(result))["summary.json"])["pairs"]
     assert [row["interaction"] for row in pairs] == [-3.0, -1.0, 0.5, 0.0]

@@ -33,6 +33,7 @@ from datassay.optional import inflect, text_if
 from datassay.report.advice import Advice
 from datassay.report.wording import (
     count,
+    gain_numbers,
     gain_text,
     in_points,
     number,
@@ -54,6 +55,7 @@ BUDGET_OVER = (
 # Verbs for what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help a model", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped a model", "cost")
+RAISES = {"gains": "raises", "gained": "raised"}  # of R²
 ELSEWHERE = ", forecast from other data sets, not measured here)"
 
 
@@ -134,7 +136,8 @@ def clause(action: ActionGain, table: ActionTable, them: str = "") -> str:
         phrase = f"leaving out {count(action.cost, 'sample')}"
     if action.kind == REVIEW:
         phrase = f"reviewing {count(action.changed, 'label')}"
-        return _state_change(phrase, action, metric, NOW, 0).removesuffix(")") + ELSEWHERE
+        before = 0.0 if in_points(metric) else table.score
+        return _state_change(phrase, action, metric, NOW, before).removesuffix(")") + ELSEWHERE
     return _state_change(phrase, action, metric, NOW, table.score)
 
 
@@ -145,11 +148,15 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any, before: float
         row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
         return f"{subject} {costs} {gain_text(row, metric)}"
     recommendation = advice(row.gain, row.low, row.high)
+    scores = [number(score).replace("-", "−") for score in (before, before + row.gain)]
+    if recommendation == DO and not in_points(metric):
+        _, low, high = gain_numbers(row.gain, row.low, row.high, metric)
+        raises = RAISES[helps]
+        return f"{subject} {raises} {metric} from {scores[0]} to {scores[1]} (by {low} to {high})"
     if recommendation == DO:
         return f"{subject} {helps} {gain_text(row, metric, before)}"
     verb = may_help if recommendation == TRY else unshown
     if not in_points(metric) and is_vague(row.low, row.high):
-        scores = [number(score).replace("-", "−") for score in (before, before + row.gain)]
         return f"{subject} {verb}: {metric} {scores[0]} before, {scores[1]} after"
     if recommendation != TRY and is_vague(row.low, row.high):
         return f"{subject} {verb}"

@@ -20,6 +20,13 @@ FEW_ROWS, MOST_OF_RANGE = 20, 0.8
 MANY_ROWS, PART_OF_RANGE = 200, 0.5
 # A number so named names rows, where so much of its values differ.
 _NAMES_ROWS = re.compile(r"(?:^|[^A-Za-z])(?:id|ID|Id|uuid|key)$|[a-z]I[dD]$")
+# As do numbers of whom or what a row is about, "patient" or "account no".
+_NAMES_SUBJECTS = re.compile(
+    "(?:patient|person|subject|customer|client|user|member|passenger|employee|student|household)"
+    "(?:[ _-]?(?:no|nr|num|number|code))?|(?:account|invoice|ticket|policy|phone)"
+    "[ _-]?(?:no|nr|num|number|code)",
+    re.IGNORECASE,
+)
 MOSTLY = 0.5
 # A number that stands for a missing one recurs: in so many rows, and in this part of all.
 FEWEST_CODES, CODE_SHARE = 5, 0.005
@@ -121,7 +128,7 @@ def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:
         elif _are_row_numbers(numbers, low, high):
             reason = "it numbers the rows"
             is_id = is_id_name(name)
-        elif is_id_name(name) and _are_ids(numbers):
+        elif (is_id_name(name) or _NAMES_SUBJECTS.fullmatch(name)) and _are_ids(numbers):
             is_id = True
             reason = "its name and its values, whole numbers that mostly differ, are those of ids"
     if column.read_as == "number" and not reason and len(lost_features(numbers[:, None])):

@@ -233,7 +233,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     groups, counts = np.unique(group[rows], return_counts=True)
     n_groups = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
-        text = f"{n_more:,} more than once, of {n_groups:,} {inflect(n_groups, 'input', 'inputs')}."
+        repeat = inflect(n_more, f"{unit.removesuffix('s')} repeats", f"{unit} repeat")
+        text = f"{n_more:,} {repeat} one of {n_groups:,} others."
         if outcome.is_natural:
             text += " Columns hold few different values: at least half as many rows differ from "
             text += "another in one column only, so most of these may be equal by chance."
