@@ -198,9 +198,7 @@ def next_lines(page: Page, path: Path) -> list[str]:
         page_line = str(path)
     lines = [page_line]
     for k, command in enumerate(page.commands):
-        start = "Next: "
-        if k:
-            start = page.purposes[k] or "      "
+        start = page.purposes[k] or ("      " if k else "Next: ")
         lines.append(f"{start}{command}")
     return lines
 

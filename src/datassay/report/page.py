@@ -16,6 +16,7 @@ from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 
 PURPOSES = {"run": "Measure the gain: ", "apply": "Write the corrected data: "}
+LOOK = "To look at any sample: "
 SCHEMA = "1.0"  # of summary.json, as summary.schema.json beside this package's folders has it
 
 
@@ -307,10 +308,12 @@ class Page:
 
     @property
     def purposes(self) -> tuple[str, ...]:
-        """What each command after a review is for, with a colon; "" of the others."""
+        """What a command is for, with a colon: after a review, or where nothing is to do; or ""."""
         words = [command.split()[1] for command in self.commands]
-        is_review = words[:1] == ["view"]
-        return tuple(text_if(is_review, PURPOSES.get(word, "")) for word in words)
+        if words[:1] != ["view"]:
+            return ("",) * len(words)
+        is_calm = any(piece.kind == "nothing" for piece in self.advice)
+        return (text_if(is_calm, LOOK), *(PURPOSES.get(word, "") for word in words[1:]))
 
     @property
     def blocks(self) -> Iterator[Block]:
