@@ -76,7 +76,7 @@ def test_300_equal_rows_in_3000_are_found_and_no_others():
     rows, planted = with_copies(table(2700), 300)
     result = duplicates(row_codes(rows))
     np.testing.assert_array_equal(result.group >= 0, planted)
-    assert not result.is_natural
+    assert not result.is_by_chance.any()
     seen = {}  # by hand
     for i, row in enumerate(rows.to_pylist()):
         seen.setdefault(tuple(row.values()), []).append(i)
@@ -107,6 +107,22 @@ def test_where_columns_hold_few_values_equal_rows_are_natural():
     one = kinds(issues)["equal inputs"]
     assert one.severity == "fine" and "by chance" in one.sentence
     assert "near duplicates" not in kinds(issues)
+
+
+@pytest.mark.parametrize("n_copies", [0, 10])
+def test_equal_rows_that_share_an_amount_are_no_rows_by_chance(n_copies):
+    rng = np.random.default_rng(4)
+    columns = {name: rng.integers(0, 4, 500) for name in "abc"}
+    amount = np.where(rng.random(500) < 0.5, 0, rng.integers(1000, 10**6, 500))
+    rows = pa.table(columns | {"price": amount})
+    paid = np.flatnonzero(amount)[:n_copies]
+    rows = pa.concat_tables([rows, rows.take(paid)])
+    outcome = duplicates(row_codes(rows))
+    assert outcome.is_by_chance.sum() > 100  # of rows without an amount
+    is_copied = (outcome.group >= 0) & ~outcome.is_by_chance
+    assert sorted(np.flatnonzero(is_copied)) == sorted([*paid, *range(500, 500 + n_copies)])
+    found = [i for i in data_issues(samples(rows)).issues if i.kind == "equal inputs"]
+    assert sorted(i.severity for i in found) == ["fine", "look"][: 1 + bool(n_copies)]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4])

@@ -155,7 +155,8 @@ def data_issues(
     telling = grouping_columns(train, properties)
     issues = (
         *empty_rows(train),
-        *_report_equal(train, val, outcome),
+        *_report_equal(train, outcome, by_chance=False),
+        *_report_equal(train, outcome, by_chance=True),
         *_report_near(n, outcome, pairs),
         *_report_outliers(rows, outlier_scores),
         *_report_rare_classes(train),
@@ -167,7 +168,7 @@ def data_issues(
     )
     m = len(outcome.near)  # more than there are groups: numbers of the kinds do not overlap
     near_group = outcome.near[:n]
-    is_equal = (outcome.group[:n] >= 0) & (not outcome.is_natural)
+    is_equal = (outcome.group[:n] >= 0) & ~outcome.is_by_chance[:n]
     equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
     copies = np.where(near_group >= 0, near_group, equal_group)
     return DataIssues(
@@ -219,38 +220,38 @@ def _join_ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
 
 def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
     """Return which held-out samples repeat one of the n training samples, other than by chance."""
-    groups = (outcome.near,) if outcome.is_natural else (outcome.near, outcome.group)
+    groups = (outcome.near, np.where(outcome.is_by_chance, -1, outcome.group))
     return np.logical_or.reduce([np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups])
 
 
-def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
+def _report_equal(train: SampleSet, outcome: Duplicates, *, by_chance: bool) -> list[DataIssue]:
     """Return issues on equal inputs, across the split, and under different labels."""
     issues = []
     unit = "rows" if train.kind == "row" else "samples"
     n = len(train)
-    group = outcome.group
+    group = np.where(outcome.is_by_chance == by_chance, outcome.group, -1)
     rows = np.flatnonzero(group[:n] >= 0)
     groups, counts = np.unique(group[rows], return_counts=True)
     n_groups = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
         repeat = inflect(n_more, f"{unit.removesuffix('s')} repeats", f"{unit} repeat")
         text = f"{n_more:,} {repeat} one of {n_groups:,} others."
-        if outcome.is_natural:
+        if by_chance:
             text += " Columns hold few different values: at least half as many rows differ from "
             text += "another in one column only, so most of these may be equal by chance."
-        severity = "fine" if outcome.is_natural else "look"
+        severity = "fine" if by_chance else "look"
         issues.append(DataIssue("equal inputs", severity, n_more, unit, text))
     if n_across := int((np.isin(group[n:], groups) & (group[n:] >= 0)).sum()):
         text = "They are held out, and in the training set too: they test nothing new."
-        if not outcome.is_natural:
+        if not by_chance:
             text += _note_exclusion(outcome, n)
-        severity = "look" if outcome.is_natural else "act"
+        severity = "look" if by_chance else "act"
         issues.append(DataIssue("equal inputs across the split", severity, n_across, unit, text))
     if len(rows) and len(ids := train.ids[rows[differ(group[rows], train.y[rows])]]):
         noun = "labels" if train.is_classification else "targets"
         names = ", ".join(map(str, ids[:5])) + text_if(len(ids) > 5, ", …")
         text = f"Compare them, one may be wrong: {names}."
-        severity = "look" if outcome.is_natural or not train.is_classification else "act"
+        severity = "look" if by_chance or not train.is_classification else "act"
         issues += [DataIssue(f"equal inputs, different {noun}", severity, len(ids), unit, text)]
     return issues
 

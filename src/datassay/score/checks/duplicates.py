@@ -33,6 +33,7 @@ LARGEST = 0.05  # part of all rows that a group of more than REACH + 1 may be: m
 # than INDEPENDENT as many pairs. Where these make half as many, none is told.
 CROWDED, INDEPENDENT = 0.5, 0.1
 FEWEST_COLUMNS = 3
+FEWEST_OWN = 20  # values that one row alone has, as amounts in cents: of fewer it is no habit
 # Standard deviation of a column's coordinates beyond which rows are also compared in units of
 # standard deviations: in robust ones a normal column has .8, since asinh pulls tails in.
 UNEVEN = 1.0
@@ -56,8 +57,9 @@ class Duplicates:
         pairs: [m, 2], the first of each such group with every other; of equal rows the first stands
             for all.
         one_column: [m], whether the two differ in one column only; never of arrays.
-        is_natural: whether equal rows are nothing unusual: at least half as many rows differ from
-            another in one column only, without being a near duplicate.
+        is_by_chance: [n], equal rows that are nothing unusual: at least half as many rows differ
+            from another in one column only, without being a near duplicate, and these share no
+            value that no other row has where values hardly ever recur.
         nearest: [n], position of the nearest other row, an equal one first; −1: not searched for.
         distance: [n], to it, in robust standard deviations (1 for another word); nan likewise.
         loneliness: [n], mean distance to the ten nearest different rows; nan likewise.
@@ -68,7 +70,7 @@ class Duplicates:
     near: Int[np.ndarray, " n"]
     pairs: Int[np.ndarray, "m 2"]
     one_column: Bool[np.ndarray, " m"]
-    is_natural: bool
+    is_by_chance: Bool[np.ndarray, " n"]
     nearest: Int[np.ndarray, " n"]
     distance: Float[np.ndarray, " n"]
     loneliness: Float[np.ndarray, " n"]
@@ -134,9 +136,10 @@ def duplicates(rows: RowCodes) -> Duplicates:
     ):
         standard = _find_neighbors(rows.standardised[distinct], *search_inputs, only_close=True)
         close_links += [_link_close_groups(standard), _link_large_groups(standard)]
-    is_by_chance = is_natural and n_equal >= MANY_EQUAL * len(group)
+    is_rare = _find_rare_rows(rows.codes[first_idx], counts > 1)
+    are_many = is_natural and n_equal >= MANY_EQUAL * len(group)
     n_close = len(np.unique(np.concatenate(close_links)))
-    if not is_by_chance or n_close >= MANY_CLOSE * len(group) * share:
+    if not are_many or n_close >= MANY_CLOSE * len(group) * share:
         links = np.concatenate([links, *close_links])
     if rows.texts:
         texts = {column: words[distinct] for column, words in rows.texts.items()}
@@ -162,12 +165,31 @@ def duplicates(rows: RowCodes) -> Duplicates:
         near=near_group[first_row],
         pairs=pairs,
         one_column=(n_apart == 1) & bool(rows.names),
-        is_natural=is_natural,
+        is_by_chance=(group >= 0) & is_natural & ~is_rare[inverse],
         nearest=np.where(group < 0, nearest[inverse], equal_row),
         distance=np.where(group < 0, distance[inverse], 0.0),
         loneliness=loneliness[inverse],
         unsearched=_describe_unsearched(n_searched, len(first_idx)),
     )
+
+
+def _find_rare_rows(
+    codes: Int[np.ndarray, "u m"], is_repeated: Bool[np.ndarray, " u"]
+) -> Bool[np.ndarray, " u"]:
+    """Return which different rows have a value of their own where values hardly ever recur.
+
+    codes: of the u different rows. is_repeated: which occur more than once. In a column of at least
+    FEWEST_OWN such values, those of repeated rows are twice as many as the rows whose value two or
+    three different rows have: by chance rows agree in one column more often than in all.
+    """
+    is_rare = np.zeros(len(codes), bool)
+    for code in codes.T:
+        n_rows = np.bincount(code)[code]  # [u], that have the row's value
+        is_own = n_rows == 1
+        n_shared = ((n_rows == 2) | (n_rows == 3)).sum()
+        if is_own.sum() >= FEWEST_OWN and 2 * n_shared <= (is_own & is_repeated).sum():
+            is_rare |= is_own
+    return is_rare
 
 
 def _hash_values(codes: Int[np.ndarray, "n m"]) -> np.ndarray:
