@@ -15,7 +15,12 @@ from datassay.optional import text_if
 from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 
-PURPOSES = {"run": "Measure the gain: ", "apply": "Write the corrected data: "}
+PURPOSES = {"run": "Measure the gain: ", "apply": "Write the corrected data: "}  # after a review
+OTHER_PURPOSES = {
+    "run": "Find wrong labels: ",
+    "predict": "Predict new rows: ",
+    "explain": "Explain predictions: ",
+}
 SCHEMA = "1.0"  # of summary.json, as summary.schema.json beside this package's folders has it
 
 
@@ -307,10 +312,10 @@ class Page:
 
     @property
     def purposes(self) -> tuple[str, ...]:
-        """What each command after a review is for, with a colon; "" of the others."""
+        """What each command is for, with a colon; "" where its name says it."""
         words = [command.split()[1] for command in self.commands]
-        is_review = words[:1] == ["view"]
-        return tuple(text_if(is_review, PURPOSES.get(word, "")) for word in words)
+        purposes = PURPOSES if words[:1] == ["view"] else OTHER_PURPOSES
+        return tuple(purposes.get(word, "") for word in words)
 
     @property
     def blocks(self) -> Iterator[Block]:
