@@ -11,7 +11,6 @@ from typing import Any
 
 from datassay.data.samples import Column
 from datassay.errors import hide_credentials
-from datassay.optional import text_if
 from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 

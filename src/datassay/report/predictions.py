@@ -117,7 +117,12 @@ def query_data(predictions: Predictions) -> dict[str, object]:
         for i, drawing, query_sides in zip(query_rows, drawings, by_query, strict=True)
     ]
     samples = _make_cards(predictions, sample_rows.astype(np.int64))
-    return {"queries": queries, "samples": samples, "kind": predictions.kind, "flag": predictions.flag}
+    return {
+        "queries": queries,
+        "samples": samples,
+        "kind": predictions.kind,
+        "flag": predictions.flag,
+    }
 
 
 def _describe_query(predictions: Predictions, i: int) -> dict[str, object]:

@@ -73,7 +73,9 @@ def test_wrong_predictions_are_counted():
     wrong = replace(result, predicted=outputs)
     assert wrong.n_wrong == 2
     differ = f"2 of {len(result.queries)} predictions differ from the given label"
-    assert differ in page_of(wrong).lead and f"{differ}; either may be wrong." in page_of(wrong).answer
+    assert (
+        differ in page_of(wrong).lead and f"{differ}; either may be wrong." in page_of(wrong).answer
+    )
     assert page_of(right).verdict.endswith(" No prediction is wrong.")
 
 
