@@ -28,6 +28,10 @@ MOST_BLOCKS, MOST_WARNINGS = 30, 3
 # the part of the stage that each is expected to take. Other steps are stages of their own.
 STAGES: dict[str, dict[str, int]] = {
     "Reading the data": {"embed": 1},
+    "Learning from all samples what the network reacts to": {
+        "fit the curvature: sums": 1, "fit the curvature: squares": 1,
+    },
+    "Storing what each sample did to the network": {"keep gradients": 1},
     "Scoring samples": {
         "collect Jacobians": 40, "multiply features": 10, "compare projections": 10,
         "eigendecomposition": 10,

@@ -295,13 +295,14 @@ def gallery(findings: PartitionFindings) -> Gallery:
 
 def _plot_input(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
     """Return a histogram of one input's values, split by group."""
-    figure = chart(plotly_text(title), "samples", showlegend=True, height=420)
+    height = 300 if is_indicator(values) else 420
+    figure = chart(plotly_text(title), "samples", showlegend=True, height=height)
     styles = zip(names, cycle(BLOCK_COLOURS), strict=False)
     groups = [(name, group == g, colour) for g, (name, colour) in enumerate(styles)]
     if is_indicator(values):
         stack_counts(figure, values, groups, np.linspace(-0.5, 1.5, 3), "%{y:,}")
         figure.update_xaxes(tickvals=[0, 1], ticktext=["no", "yes"])
-        figure.update_layout(bargap=0.6, height=300)
+        figure.update_layout(bargap=0.6)
         return figure
     edges = np.linspace(values.min(), values.max(), 31)
     stack_counts(figure, values, groups, edges, "about %{x:.3g}: %{y:,}")
