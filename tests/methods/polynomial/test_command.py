@@ -281,7 +281,7 @@ def test_the_formula_in_own_units_gives_the_predictions(here, centre):
     train, val = load("wings.csv", target="lift N", val_fraction=0.2)
     findings = run(train, val, PolynomialSettings(degree=2))
     formula = short_formula(findings)
-    assert formula.text.startswith("lift N = ")
+    assert formula is not None and formula.text.startswith("lift N = ")
     values = evaluate_formula(formula.text, dict(zip(train.feature_names, val.x.T, strict=True)))
     deviation = np.sqrt(np.mean((values - findings.outputs[:, 0]) ** 2))
     assert deviation == pytest.approx(formula.deviation, rel=1e-3)

@@ -131,7 +131,7 @@ def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
     files, root = file_system(opened.location)
     rows |= {
         "bytes per sample": f"{opened.bytes_per_sample:,}",
-        "MB in all": f"{files.du(root) / 1e6:,.1f}",
+        "MB in all": f"{sum(files.sizes(files.find(root))) / 1e6:,.1f}",
         "seconds": f"{built.seconds:.1f}",
     }
     table = Table("what", Column("how much", justify="right"), show_header=False)

@@ -82,9 +82,16 @@ class PartitionFindings(SampleFindings):
         return self.partition.responsibility.max(axis=1)
 
     @property
+    def telling(self) -> tuple[str, np.ndarray, list[str]]:
+        """What `telling_input` gives; nothing where the inputs tell no blocks apart."""
+        if not self.router["is_informative"]:
+            return "", np.array([]), []
+        return telling_input(self.samples, self.partition.block)
+
+    @property
     def block_names(self) -> list[str]:
         """The blocks as page and table call them, counted from 0: "block 0, mean size 3.00"."""
-        means = telling_input(self)[-1]
+        means = self.telling[-1]
         names = [f"block {k}" for k in range(self.partition.n_blocks)]
         if len(means) != len(names):  # a block is empty, or no input tells them apart
             return names
@@ -149,7 +156,7 @@ def page(findings: PartitionFindings) -> Page:
     samples = findings.samples
     partition = findings.partition
     names = findings.block_names
-    telling, values, _ = telling_input(findings)
+    telling, values, _ = findings.telling
     draw = partial(_plot_input, values, telling)
     blocks = {
         "table": _tabulate_blocks(findings),

@@ -1,28 +1,24 @@
 """The input that tells blocks apart best, by which a page names them."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from datassay.data.samples import SampleSet
 from datassay.data.scaling import standardized_inputs
 from datassay.report.wording import number, share, shortened
 
-if TYPE_CHECKING:
-    from datassay.methods.partition.division import PartitionFindings
 
-
-def telling_input(findings: "PartitionFindings") -> tuple[str, np.ndarray, list[str]]:
+def telling_input(
+    samples: SampleSet, block: Int[np.ndarray, " n"]
+) -> tuple[str, np.ndarray, list[str]]:
     """Return the column whose means differ most between blocks, its values, and means in words.
 
-    Nothing where the inputs tell no blocks apart, or are no named columns.
+    Nothing where there is one block, or the inputs are no named columns.
     """
-    samples = findings.samples
     x = standardized_inputs(samples)
     is_named = samples.kind == "row" and len(samples.feature_names) == x.shape[1]
-    blocks = [findings.partition.block == k for k in np.unique(findings.partition.block)]
-    if not (is_named and findings.router["is_informative"] and len(blocks) > 1):
+    blocks = [block == k for k in np.unique(block)]
+    if not is_named or len(blocks) < 2:
         return "", np.array([]), []
     j = int(np.ptp([x[inside].mean(axis=0) for inside in blocks], axis=0).argmax())
     values = np.asarray(samples.x, np.float64).reshape(x.shape)[:, j]

@@ -48,14 +48,14 @@ def short_formula(findings: "PolynomialFindings") -> Formula | None:
     target = take_first(samples.target_names, surrogate.output_names[0])
     for n_terms, n_digits in product(range(1, min(MOST_TERMS, len(order)) + 1), DIGITS):
         rows = order[:n_terms]
-        rounded = [float(f"{value:.{n_digits}g}") for value in coef[rows]]
-        difference = outputs - products[:, rows] @ rounded
+        factors = [float(f"{value:.{n_digits}g}") for value in coef[rows]]
+        difference = outputs - products[:, rows] @ factors
         constant = float(f"{difference.mean():.{n_digits}g}")
         deviation = float(np.sqrt(np.mean((difference - constant) ** 2)))
         if deviation > CLOSE * outputs.std():
             continue
         names = [surrogate.term_names[k] for k in rows]
-        terms = [_write_term(c, name) for c, name in zip(rounded, names, strict=True)]
+        terms = [_write_term(c, name) for c, name in zip(factors, names, strict=True)]
         text = f"{target} = {constant:.{n_digits}g}".replace("-", "−") + "".join(terms)
         return Formula(text, n_terms, deviation)
     return None
