@@ -35,8 +35,8 @@ def _describe_category(samples: SampleSet, j: int, inside: Bool[np.ndarray, " n"
     names = samples.feature_names
     shares = np.asarray(samples.x, np.float64).reshape(len(samples), -1)[inside].mean(axis=0)
     column, is_category, _ = names[j].partition("=")
-    alike = [k for k, name in enumerate(names) if is_category and name.startswith(f"{column}=")]
-    for k in (j, *alike):
+    siblings = [k for k, name in enumerate(names) if is_category and name.startswith(f"{column}=")]
+    for k in (j, *siblings):
         if shares[k] == 1:
             return shortened(names[k], 16)
     if shares[j] == 0:
