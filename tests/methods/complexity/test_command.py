@@ -88,7 +88,7 @@ def test_laws_are_named_by_what_varies():
     better = replace(law, kind="log", coef={"a": 0.0, "b": 4.0}, r_squared=0.97)
     typed = {**base.facts, "Command": "datassay complexity --inputs 2:4 --teachers 2 --out t"}
     page = teacher_page(replace(base, laws=(better, law), facts=typed))
-    assert "3 sizes of network cannot tell a straight line from a logarithm" in page.verdict
+    assert "3 sizes cannot tell a straight line from a logarithm" in page.verdict
     assert page.commands == ("datassay complexity --teachers 2 --inputs 2:8",)
     assert "At d = 8 the laws part" in render(page)
     laws = {law.name: law.x for law in page.figures[0].figure.data if law.mode == "lines"}
