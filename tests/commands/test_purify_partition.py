@@ -305,14 +305,14 @@ def test_partition_says_how_many_and_whether_inputs_tell():
     assert page.commands == ("datassay predict NEW blocks",)
     router = routed.router
     low, high = (f"{100 * router[name]:.1f}" for name in ("ahead_low", "ahead_high"))
-    interval = f" points more (95 % interval {low} to {high}) than one for all."
+    interval = f" points more (95 % interval {low} to {high}) than one linear model for all."
     assert page.verdict.endswith(interval.replace("-", "−"))
     # The input whose means differ most between the blocks is named and drawn.
     x, block = findings.samples.x, findings.partition.block
     means = np.stack([x[block == k].mean(axis=0) for k in range(2)])
     j = int((abs(means[0] - means[1]) / x.std(axis=0)).argmax())
     name = findings.samples.feature_names[j]
-    assert f"rules, which {name} tells apart best: a model for each reaches " in page.verdict
+    assert f"rules, which {name} tells apart best: a linear model for each reaches " in page.verdict
     (drawn,) = (figure.figure for figure in page.figures if figure.name == "map")
     assert [bar.y.sum() for bar in drawn.data] == findings.partition.sizes.tolist()
     names = [f"block {k}, mean {name} {number(means[k, j])}".replace("-", "−") for k in range(2)]
@@ -330,8 +330,14 @@ def test_an_input_of_yes_and_no_tells_blocks_apart_in_shares():
     page = partition_page(replace(findings, samples=samples, router=router))
     (drawn,) = (figure.figure for figure in page.figures if figure.name == "map")
     assert [bar.name for bar in drawn.data] == [
-        "block 0, soil=clay in 0 %", "block 1, soil=clay in 100 %"
+        "block 0, others", "block 1, soil=clay"
     ]  # fmt: skip
+    assert page.advice[0].headline == "Train one model per block"
+    assert page.advice[0].sentence.startswith("soil=clay tells them apart best. blocks.parquet")
+    sand = np.stack([*x.T, 1 - telling], axis=1).astype(np.float32)
+    samples = replace(samples, x=sand, feature_names=(*names, "soil=sand"))
+    findings = replace(findings, samples=samples, router=router)
+    assert findings.block_names == ["block 0, soil=sand", "block 1, soil=clay"]
     assert drawn.layout.xaxis.ticktext == ("no", "yes") and len(drawn.data[0].y) == 2
 
 

@@ -40,7 +40,7 @@ def test_progress_never_shrinks_or_comes_back():
     assert list(dict.fromkeys(seen)) == [
         one for k, one in enumerate(seen) if seen[k - 1 : k] != [one]
     ]
-    assert list(dict.fromkeys(seen)) == list(terminal.STAGES)[1:]
+    assert list(dict.fromkeys(seen)) == list(terminal.STAGES)[3:]  # the first are not of a run
     for stage in set(seen):
         shares = [int(line[2]) for line in lines if line[1] == stage]
         assert shares == sorted(shares) and shares[-1] >= 98
@@ -53,7 +53,7 @@ def test_a_log_has_a_line_a_stage_and_fewer_the_longer_it_takes(monkeypatch):
     with terminal.ProgressDisplay(console) as progress:
         hours = len(list(reported(progress))) / 60
     lines = console.file.getvalue().splitlines()
-    assert hours > 3 and set(terminal.STAGES) - {*lines} == {"Reading the data"}
+    assert hours > 3 and {*lines} >= {*list(terminal.STAGES)[3:]}
     assert len(lines) <= 13 and "min" in lines[-1]
 
 

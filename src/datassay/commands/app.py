@@ -170,7 +170,8 @@ class CommandGroup(TyperGroup):
 app = typer.Typer(
     name="datassay",
     cls=CommandGroup,
-    help="Which training samples matter, and what to do about it.",
+    help="Which training samples matter, and what to do about it.\n\n"
+    "Example:\n  datassay run table.csv --target label --ids id",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,

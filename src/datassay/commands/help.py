@@ -51,12 +51,12 @@ def help_text(
     name_width: int = NAME_WIDTH, examples_shown: int = 3,
 ) -> str:  # fmt: skip
     """Return the whole help: usage, description, examples, and panels of names and meanings."""
-    purpose, _, examples = inspect.cleandoc(purpose).partition("Examples:")
+    purpose, heading, examples = re.split("(Examples?:|$)", inspect.cleandoc(purpose), maxsplit=1)
     parts = [f"Usage: {usage}", *("\n".join(_wrap(p)) for p in purpose.strip().split("\n\n"))]
     commands = re.split(r"\n\s*(?=datassay )", examples.replace("\b", "").strip())
     lines = [" \\\n      ".join(_wrap(line, WIDTH - 4)) for line in commands[:examples_shown]]
     if examples:
-        parts.append("\n  ".join(["Examples:", *filter(None, lines)]))
+        parts.append("\n  ".join([heading, *filter(None, lines)]))
     for panel, rows in panels.items():
         lines = [line for row in rows for line in _lay_out(*row, name_width)]
         if lines:

@@ -82,7 +82,7 @@ class DataInputs:
     val_fraction: float | None = setting(
         Loading.val_fraction,
         "Share of the samples to hold out where the data have no validation part, in [0, 1); 0 "
-        f"scores every sample (default: {HELD_OUT}, for a table that is scored 0).",
+        f"scores every sample (default: {HELD_OUT}; 0 where every row of a table can be scored).",
         needs="!before !queries !append",
     )
     seed: int = setting(Loading.seed, SEED_HELP)

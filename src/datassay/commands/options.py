@@ -42,8 +42,8 @@ Declared = Mapping[str, tuple[type, Setting]]
 # Options of every command that writes results; --verbose of those that print a page.
 OUTPUTS = {
     "out": "Folder for the results; made if it does not exist.",
-    "overwrite": "Replace files that datassay did not write, or changed ones, or a page of other "
-    "data.",
+    "overwrite": "Write although the folder holds a page of other data, or files of the same names "
+    "that are not datassay's or were edited.",
     "verbose": "Print tables and all warnings, not only the verdict.",
 }
 

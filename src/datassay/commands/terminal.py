@@ -18,7 +18,7 @@ from datassay.commands.shell import log_line
 from datassay.errors import printable
 from datassay.progress import Progress, silent
 from datassay.report import page as page_parts
-from datassay.report.page import Page, Row
+from datassay.report.page import LOOK, Page, Row
 from datassay.report.wording import count
 
 FIRST_LINE = 30.0  # seconds in a log until a line says how far a stage is; twice as long each time
@@ -28,6 +28,10 @@ MOST_BLOCKS, MOST_WARNINGS = 30, 3
 # the part of the stage that each is expected to take. Other steps are stages of their own.
 STAGES: dict[str, dict[str, int]] = {
     "Reading the data": {"embed": 1},
+    "Learning from all samples what the network reacts to": {
+        "fit the curvature: sums": 1, "fit the curvature: squares": 1,
+    },
+    "Storing what each sample did to the network": {"keep gradients": 1},
     "Scoring samples": {
         "collect Jacobians": 40, "multiply features": 10, "compare projections": 10,
         "eigendecomposition": 10,
@@ -198,7 +202,9 @@ def next_lines(page: Page, path: Path) -> list[str]:
         page_line = str(path)
     lines = [page_line]
     for k, command in enumerate(page.commands):
-        start = page.purposes[k] or ("      " if k else "Next: ")
+        start = page.purposes[k] or "      "
+        if not k and start != LOOK:
+            start = "Next: "
         lines.append(f"{start}{command}")
     return lines
 

@@ -15,8 +15,13 @@ from datassay.optional import text_if
 from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 
-PURPOSES = {"run": "Measure the gain: ", "apply": "Write the corrected data: "}
-LOOK = "To look at any sample: "
+PURPOSES = {"run": "Measure the gain: ", "apply": "Write the corrected data: "}  # after a review
+LOOK = "To look at any sample: "  # where nothing is to mend
+OTHER_PURPOSES = {
+    "run": "Find wrong labels: ",
+    "predict": "Predict new rows: ",
+    "explain": "Explain predictions: ",
+}
 SCHEMA = "1.0"  # of summary.json, as summary.schema.json beside this package's folders has it
 
 
@@ -308,10 +313,10 @@ class Page:
 
     @property
     def purposes(self) -> tuple[str, ...]:
-        """What a command is for, with a colon: after a review, or where nothing is to do; or ""."""
+        """What each command is for, with a colon; "" where its name says it."""
         words = [command.split()[1] for command in self.commands]
         if words[:1] != ["view"]:
-            return ("",) * len(words)
+            return tuple(OTHER_PURPOSES.get(word, "") for word in words)
         is_calm = any(piece.kind == "nothing" for piece in self.advice)
         return (text_if(is_calm, LOOK), *(PURPOSES.get(word, "") for word in words[1:]))
 

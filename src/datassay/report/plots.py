@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 CHANGE_HOVER = "%{x:.3g} (%{customdata[0]:.3g} to %{customdata[1]:.3g})"
 LEGEND = "<extra>%{fullData.name}</extra>"  # the name behind what a hover says
+LEGEND_DISTANCE = 58  # pixels from the plot to the legend, below the ticks and the axis title
 Colour = str | list[str]
 Group = tuple[str, np.ndarray, str]
 """What is drawn alike: its name in the legend, [n] bool which values, and its colour."""
@@ -30,7 +31,10 @@ def chart(
     """Return an empty chart; logarithmic axes take their ticks from the positive values given."""
     import plotly.graph_objects as go
 
-    figure = go.Figure(layout=look_of(x_title, y_title))
+    look = look_of(x_title, y_title)
+    # In parts of the plot's height, beside which the axis and the legend take about 120 pixels.
+    look["legend"]["y"] = -LEGEND_DISTANCE / max(layout.get("height", look["height"]) - 120, 60)
+    figure = go.Figure(layout=look)
     figure.update_layout(**layout)
     for update, values in ((figure.update_xaxes, log_x), (figure.update_yaxes, log_y)):
         if values is not None:

@@ -37,7 +37,8 @@ class Predictions:
     outputs: Float[np.ndarray, "m k"] | None
     attribution: Attribution  # of the queries to the samples; measure "output", "margin" or "loss"
     is_logit: bool  # whether outputs and margins are measured before they become probabilities
-    suspects: Bool[np.ndarray, " n"] | None = None  # [n], whose cards say so; None: nobody's
+    suspects: Bool[np.ndarray, " n"] | None = None  # [n], whose cards say `flag`; None: nobody's
+    flag: str = "suspect label"
 
     @property
     def queried(self) -> str:
@@ -116,7 +117,12 @@ def query_data(predictions: Predictions) -> dict[str, object]:
         for i, drawing, query_sides in zip(query_rows, drawings, by_query, strict=True)
     ]
     samples = _make_cards(predictions, sample_rows.astype(np.int64))
-    return {"queries": queries, "samples": samples, "kind": predictions.kind}
+    return {
+        "queries": queries,
+        "samples": samples,
+        "kind": predictions.kind,
+        "flag": predictions.flag,
+    }
 
 
 def _describe_query(predictions: Predictions, i: int) -> dict[str, object]:

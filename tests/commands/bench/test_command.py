@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from datassay.commands.bench.trust import headline
+from datassay.commands.bench.trust import (
+    _format_row,
+    _plot_correlations,
+    _rank_scores,
+    headline,
+)
 from datassay.score.compare.trust import SAMPLES, Estimate, TrustCheck
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
 
@@ -88,6 +93,10 @@ def test_the_heading_decides_by_the_score_and_what_is_free(value, free, head):
         n_halves=20, n_queries=9,
     )  # fmt: skip
     assert head in headline(check, SAMPLES)
+    rows = _rank_scores(check, SAMPLES)
+    drawn = {trace.y[0]: trace.name for trace in _plot_correlations(rows).data}
+    assert drawn == {cells[0]: cells[-1] for cells in map(_format_row, rows)}
+    assert drawn["final loss"] == "free"
     assert (check.verdict[0] == "do not trust") == (value[0] < 0.2 or lead[0] < -0.1)
 
 

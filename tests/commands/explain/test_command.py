@@ -104,7 +104,7 @@ def test_it_writes_its_files_and_finds_the_wrong_labels(here):
     assert samples["id"] == [f"r{i}" for i in range(80)]
     first = np.array(samples["id"])[np.argsort(samples["self_influence"])[::-1]]
     assert {"r5", "r40", "r71"} <= set(first[:10])
-    assert "10 training samples that the others support least " in " ".join(result.stdout.split())
+    assert "Check 10 training samples first: they look wrongly " in " ".join(result.stdout.split())
     summary_ = summary("deep/out")
     assert (summary_["queries"], summary_["measure"]) == ("training", "margin")
     assert summary_["counts"] | {"predicted_wrongly": 0} == {

@@ -10,6 +10,7 @@ from datassay.commands.explain.page import files, gallery, harmful
 from datassay.commands.explain.page import page as page_of
 from datassay.report.html import render
 from datassay.report.page import Table
+from datassay.report.predictions import query_data
 from helpers.explanations import explained
 from helpers.findings import EVIL
 from helpers.pages import Elements
@@ -71,8 +72,32 @@ def test_wrong_predictions_are_counted():
     outputs[[3, 8]] = outputs[[3, 8]][:, ::-1]
     wrong = replace(result, predicted=outputs)
     assert wrong.n_wrong == 2
-    assert page_of(wrong).verdict.startswith(f"2 of {len(result.queries)} predictions differ from ")
-    assert page_of(right).verdict.startswith("No prediction is wrong; 10 training samples ")
+    differ = f"2 of {len(result.queries)} predictions differ from the given label"
+    assert (
+        differ in page_of(wrong).lead and f"{differ}; either may be wrong." in page_of(wrong).answer
+    )
+    assert page_of(right).verdict.endswith(" No prediction is wrong.")
+
+
+@pytest.mark.parametrize(
+    "n_contradicted, start",
+    [
+        (10, "The network contradicts these labels, "),
+        (3, "The network contradicts 3 of these 10 labels, "),
+        (0, "The network has learned these labels, "),
+    ],
+)
+def test_the_advice_says_whether_the_network_contradicts_the_labels(n_contradicted, start):
+    result = explained()
+    outputs = np.eye(10)[result.samples.y]
+    rows = result.first[:n_contradicted]
+    outputs[rows] = np.roll(outputs[rows], 1, axis=1)
+    result = replace(result, fitted=outputs)
+    assert page_of(result).advice[0].sentence.startswith(start)
+    data = query_data(result.predictions)
+    ids = {str(i) for i in result.ids[rows]}
+    assert data["flag"] == "predicted otherwise"
+    assert all(sample["suspect"] == (sample["id"] in ids) for sample in data["samples"])
 
 
 def test_without_self_influence_there_is_no_table_of_it():

@@ -51,10 +51,14 @@ def test_digits():
 
 def test_a_plan_shows_whole_seconds_and_what_shortens_them():
     parts = (PlanStep("start", "read", pilot=0.3), PlanStep(EMBED, "images", 1e6, pilot=87.6))
-    table, hint, total = lines(Plan(parts, 1e9, 1e10, plan(*DIGITS, SETTINGS).form))
-    assert [list(c.cells) for c in table.columns][2:] == [["", ""], ["", ""], ["<1", "88"]]
+    total, hint, start, table = lines(Plan(parts, 1e9, 1e10, plan(*DIGITS, SETTINGS).form))
+    assert [list(c.cells) for c in table.columns][2:] == [["", ""], ["<1", "88"]]
+    assert start == "To start it, type the same without --plan."
     assert hint == "Shorter: --store DIR keeps the embeddings for the next run."
     assert total.startswith("About 88 s")
+    trained = [PlanStep(name, "", pilot=6) for name in ("retrain", "compare actions")]
+    _, hint, *_ = lines(Plan(tuple(trained), 1e9, 1e10, plan(*DIGITS, SETTINGS).form))
+    assert hint.startswith("Shorter: --budget SECONDS stops ")
     work = object.__new__(EmbeddingPass)  # the first batch, which is slow, does not count
     work.clocks, work.total = [(16, 30.0), (32, 32.0)], 320
     assert work._estimate_seconds() == 40

@@ -82,7 +82,8 @@ def test_laws_are_named_by_what_varies():
     tiny = {"teachers": 2, "students": 2, "depth": 0, "max_samples": 4}
     base = run_teachers(TeacherSettings((2, 3, 4), **tiny))
     page = teacher_page(replace(base, laws=(law,)))
-    rate = "Each added input of a network takes about 2.0 more samples to learn it"
+    nets = "ReLU networks of 2 to 4 inputs and width 5"
+    rate = f"{nets}: each further input takes about 2.0 more samples to learn"
     assert page.verdict == f"{rate} (90 % interval 1.5 to 2.5)."
     better = replace(law, kind="log", coef={"a": 0.0, "b": 4.0}, r_squared=0.97)
     typed = {**base.facts, "Command": "datassay complexity --inputs 2:4 --teachers 2 --out t"}

@@ -13,13 +13,14 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from datassay.data.load import load
-from datassay.methods.polynomial.job import choose_samples
-from datassay.methods.polynomial.page import FILES, _formula, explained_cards, files
+from datassay.methods.polynomial.command import PolynomialSettings
+from datassay.methods.polynomial.formula import short_formula
+from datassay.methods.polynomial.job import choose_samples, run
+from datassay.methods.polynomial.page import FILES, explained_cards, files
 from datassay.methods.polynomial.page import page as page_of
 from datassay.methods.polynomial.surrogate import load_surrogate
 from datassay.report.drawing import heat_image, heat_limit
 from datassay.report.page import Partial, Table
-from datassay.report.wording import number
 from helpers.blocks import NAMES
 from helpers.command_line import columns, invoke, listed, refusals, succeed, summary
 from helpers.pages import snippet
@@ -258,12 +259,37 @@ def test_the_end_of_the_path_is_told():
     assert "a smaller one may do better" in warning
 
 
-def test_the_formula_has_the_largest_coefficients_of_the_fit():
-    findings = surrogate_findings("numbers")
-    coef = findings.surrogate.polynomial.monomial_coef[:, 0]
-    k = 1 + int(np.argmax(np.abs(coef[1:])))
-    sign = "−" if coef[k] < 0 else "+"
-    formula = _formula(findings)
-    assert f"= {number(coef[0]).replace('-', '−')} {sign} {number(abs(coef[k]))} " in formula
-    assert findings.surrogate.term_names[k] == "<b>a · c&d" and "<b>a · c&d" in formula
-    assert _formula(surrogate_findings("row")) == ""  # classes
+def evaluate_formula(text, columns):
+    """The value of a printed formula; each column's name stands in it as it is."""
+    _, _, formula = text.partition(" = ")
+    formula = formula.replace("−", "-").replace("²", "**2").replace("³", "**3")
+    for k, name in enumerate(columns):
+        formula = formula.replace(name, f"x{k}")
+    formula = re.sub(r"(\d) \(?(x\d+)\)?", r"\1 * \2", formula.replace("·", "*"))
+    return eval(formula, {f"x{k}": values for k, values in enumerate(columns.values())})
+
+
+@pytest.mark.parametrize("centre", [0, 300])  # far from 0 terms cancel, and need more digits
+def test_the_formula_in_own_units_gives_the_predictions(here, centre):
+    draw = np.random.default_rng(1)
+    speed, angle, area = draw.uniform(5, 25, (3, 300)) + centre
+    lift = 3 + 0.05 * speed**2 + 0.4 * angle * area - 2 * angle + draw.normal(size=300) / 10
+    rows = np.stack([speed, angle, area, lift], 1)
+    Path("wings.csv").write_text(
+        "\n".join(["speed m/s,angle,area,lift N", *(",".join(map(str, row)) for row in rows)])
+    )
+    train, val = load("wings.csv", target="lift N", val_fraction=0.2)
+    findings = run(train, val, PolynomialSettings(degree=2))
+    formula = short_formula(findings)
+    assert formula is not None and formula.text.startswith("lift N = ")
+    values = evaluate_formula(formula.text, dict(zip(train.feature_names, val.x.T, strict=True)))
+    deviation = np.sqrt(np.mean((values - findings.outputs[:, 0]) ** 2))
+    assert deviation == pytest.approx(formula.deviation, rel=1e-3)
+    assert deviation < 0.02 * findings.outputs.std()
+    if centre == 0:
+        assert " 0.4" in formula.text and " 0.05" in formula.text
+    assert formula.text in [getattr(block, "text", "") for block in page_of(findings).blocks]
+
+
+def test_classes_have_no_formula():
+    assert short_formula(surrogate_findings("row")) is None  # classes

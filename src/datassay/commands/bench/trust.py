@@ -55,7 +55,7 @@ ASKED = {
 ANSWERS = {PREDICTIONS: "what caused a prediction", SAMPLES: "which samples matter"}
 ADVICE = {TRUST: "Trust {}", CARE: "Take {} with care"}
 COLOURS = {TRUST: BLUE, CARE: "#b8860b", DISTRUST: VERMILION}
-FREE = "free: known from training"
+FREE = "free"  # the verdict of what is known from training
 Rows = list[dict[str, Any]]  # one a score, as `TrustCheck.to_table` has it
 
 
@@ -171,6 +171,10 @@ def page(findings: TrustFindings) -> Page:
         "free": next((row["score"] for row in of_samples if row["trivial"]), "loss"),
         "is_refused": "information" in [r["score"] for r in of_samples if r["verdict"] == DISTRUST],
         "issues": next((_format_interval(r) for r in of_samples if _is_trusted_issue(r)), ""),
+        "beaten": {
+            name: [r["score"] for r in _rank_scores(check, question) if _is_beaten(r)]
+            for question, (name, _) in ASKED.items()
+        },
         "enough": ENOUGH,
         "little": LITTLE,
         "lowest_ceiling": LOWEST_CEILING,
@@ -209,6 +213,11 @@ def _find_best_score(rows: Rows) -> dict[str, Any]:
     return next((r for r in rows if r["score"] == name and r["correlation"] > row["low"]), row)
 
 
+def _is_beaten(row: dict[str, Any]) -> bool:
+    """Return whether a score costs something and a free one does clearly better."""
+    return not row["trivial"] and row["ahead_high"] < 0
+
+
 def _is_trusted_issue(row: dict[str, Any]) -> bool:
     """Return whether a row is of the score by which `datassay run` orders labels, and trusted."""
     return row["score"] == "label issue score" and row["verdict"] == TRUST
@@ -219,10 +228,19 @@ def _format_row(row: dict[str, Any]) -> tuple[str, ...]:
     share = np.nan
     if row["ceiling"]:
         share = row["correlation"] / row["ceiling"]
-    lead = "{ahead:+.2f} ({ahead_low:+.2f} to {ahead_high:+.2f})".format(**row).replace("-", "−")
+    lead = "–"
+    if not row["trivial"]:
+        lead = "{ahead:+.2f} ({ahead_low:+.2f} to {ahead_high:+.2f})".format(**row).replace(
+            "-", "−"
+        )
+    return row["score"], _format_interval(row), number(share), lead, _verdict(row)
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    """Return a score's verdict as picture and table say it: of a free score that it is free."""
     if row["trivial"]:
-        lead = "free itself"
-    return row["score"], _format_interval(row), number(share), lead, row["verdict"]
+        return FREE
+    return row["verdict"]
 
 
 def _format_interval(row: dict[str, Any]) -> str:
@@ -237,7 +255,7 @@ def _plot_correlations(rows: Rows) -> "Figure":
     rows = rows[::-1]
     figure = chart("correlation with retraining", height=130 + 34 * len(rows), showlegend=True)
     for group, colour in (*COLOURS.items(), (FREE, GREY)):
-        items = [r for r in rows if group == (FREE if r["trivial"] else r["verdict"])]
+        items = [r for r in rows if group == _verdict(r)]
         if not items:
             continue
         value, low, high = (np.array([r[k] for r in items]) for k in ("correlation", "low", "high"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from rich.console import RenderableType
 from torch import Tensor, nn
 
@@ -68,8 +68,16 @@ class ExplainFindings(Findings):
         is_classification = self.samples.is_classification
         is_logit = is_classification and loss_named(self.loss).has_one_class
         return Predictions(
-            self.samples, self.queries, self.kind, self.predicted, self.attribution, is_logit
-        )
+            self.samples, self.queries, self.kind, self.predicted, self.attribution, is_logit,
+            self.contradicted, "predicted otherwise",
+        )  # fmt: skip
+
+    @property
+    def contradicted(self) -> Bool[np.ndarray, " n"] | None:
+        """Which training samples are predicted as another class; None where that is not known."""
+        if self.fitted is None or not self.samples.is_classification:
+            return None
+        return predicted_class(self.fitted) != self.samples.y
 
     @property
     def ids(self) -> np.ndarray:

@@ -38,12 +38,17 @@ def page(findings: ExplainFindings) -> Page:
     n_rows = min(N_ROWS, len(influence))
     is_ranked = bool(np.isfinite(influence).all())
     ids = {"harm": tuple(str(i) for i in f.ids[harmful_rows[:N_CHECK_FIRST]])}
-    ids["labels"] = tuple(str(i) for i in f.ids[f.first[:N_CHECK_FIRST]])
+    leading = f.first[:N_CHECK_FIRST]
+    ids["labels"] = tuple(str(i) for i in f.ids[leading])
+    n_contradicted = None  # of the leading samples; of an index some may not be in DATA
+    if f.contradicted is not None and leading.max() < len(f.samples):
+        n_contradicted = int(f.contradicted[leading].sum())
     numbers = {
         "f": f,
         "typed": partial(type_command, f.facts),
         "is_ranked": is_ranked,
         "first": ids["labels"],
+        "n_contradicted": n_contradicted,
         "harm": ids["harm"],
         "n_harm": len(harmful_rows),
         "harms": HARMS.get(f.attribution.measure, ""),

@@ -24,7 +24,7 @@ from datassay.score.index.build import index
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import open_index
 from datassay.score.index.plan import index_plan
-from datassay.store.location import redact
+from datassay.store.location import file_system, redact
 
 QUERIES = 1000  # number of queries whose time the plan gives
 GOOD = 0.95  # correlation with exact effects that an index should reach
@@ -128,7 +128,12 @@ def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
     rows = {}
     if opened.appended:
         rows["came after the curvature was fitted"] = percent(round(opened.appended, 3))
-    rows |= {"bytes per sample": f"{opened.bytes_per_sample:,}", "seconds": f"{built.seconds:.1f}"}
+    files, root = file_system(opened.location)
+    rows |= {
+        "bytes per sample": f"{opened.bytes_per_sample:,}",
+        "MB in all": f"{sum(files.sizes(files.find(root))) / 1e6:,.1f}",
+        "seconds": f"{built.seconds:.1f}",
+    }
     table = Table("what", Column("how much", justify="right"), show_header=False)
     for name, figure in rows.items():
         table.add_row(name, figure)

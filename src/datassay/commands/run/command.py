@@ -181,10 +181,11 @@ class _Summarize(Command):
 
 RUN = _Run(
     name="run",
-    common="target ids val_fraction noise model seed budget before plan",
+    common="target ids drop val_fraction noise model seed budget before plan",
     help="""Score every training sample, compare what could be done, and write one page.
 
-    Files: scores.parquet, attribution.parquet, suspects.csv and summary.json.
+    Files: index.html (the page), scores.parquet, attribution.parquet, suspects.csv and
+    summary.json.
 
     Examples:
       datassay run digits --noise 0.08

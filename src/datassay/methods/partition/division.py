@@ -22,11 +22,11 @@ from datassay.commands.frame import (
     table,
 )
 from datassay.data.samples import SampleSet
-from datassay.data.scaling import standardized_inputs
 from datassay.methods.partition.block_model import BlockModel, block_model, router_check
 from datassay.methods.partition.blocks import Partition, agreement, oracle_agreement
 from datassay.methods.partition.blocks import partition as divide
 from datassay.methods.partition.command import PartitionSettings
+from datassay.methods.partition.telling import is_indicator, telling_input
 from datassay.models.build import linear_or_named
 from datassay.models.names import BLOCK_HEAD, full_name
 from datassay.optional import map_optional, text_if
@@ -36,7 +36,7 @@ from datassay.report.page import Gallery, Page, Pair, Table, View
 from datassay.report.plots import bars, chart, stack_counts
 from datassay.report.style import CLASS_COLOURS, plotly_text
 from datassay.report.tables import standard_json
-from datassay.report.wording import gain_numbers, in_points, number, share, shortened
+from datassay.report.wording import gain_numbers, in_points, number, share
 from datassay.results import result
 from datassay.score.variance.shuffled import FEW, ShuffledLabels, shuffled_labels
 from datassay.store.model_file import NAME
@@ -82,9 +82,16 @@ class PartitionFindings(SampleFindings):
         return self.partition.responsibility.max(axis=1)
 
     @property
+    def telling(self) -> tuple[str, np.ndarray, list[str]]:
+        """What `telling_input` gives; nothing where the inputs tell no blocks apart."""
+        if not self.router["is_informative"]:
+            return "", np.array([]), []
+        return telling_input(self.samples, self.partition.block)
+
+    @property
     def block_names(self) -> list[str]:
         """The blocks as page and table call them, counted from 0: "block 0, mean size 3.00"."""
-        means = _telling_input(self)[-1]
+        means = self.telling[-1]
         names = [f"block {k}" for k in range(self.partition.n_blocks)]
         if len(means) != len(names):  # a block is empty, or no input tells them apart
             return names
@@ -149,7 +156,7 @@ def page(findings: PartitionFindings) -> Page:
     samples = findings.samples
     partition = findings.partition
     names = findings.block_names
-    telling, values, _ = _telling_input(findings)
+    telling, values, _ = findings.telling
     draw = partial(_plot_input, values, telling)
     blocks = {
         "table": _tabulate_blocks(findings),
@@ -223,7 +230,9 @@ def _rule_table(findings: PartitionFindings) -> Table | None:
     if samples.is_classification:
         weights = coef[:, 1] - coef[:, 0]  # of two classes the log odds of the second
     names = [findings.block_names[k] for k in findings.model.block]
-    columns = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:N_WEIGHTS].tolist()
+    largest = np.abs(weights).max(axis=0)
+    columns = np.argsort(-largest, kind="stable")[:N_WEIGHTS].tolist()
+    columns = [j for j in columns if largest[j] >= 0.005] or columns[:1]  # else it reads 0.00
     rows = [
         (samples.feature_names[j], *(f"{w:+.2f}".replace("-", "−") for w in weights[:, j]))
         for j in columns
@@ -291,41 +300,16 @@ def gallery(findings: PartitionFindings) -> Gallery:
     )  # fmt: skip
 
 
-def _telling_input(findings: PartitionFindings) -> tuple[str, np.ndarray, list[str]]:
-    """Return the column whose means differ most between blocks, its values, and means in words.
-
-    Nothing where the inputs tell no blocks apart, or are no named columns.
-    """
-    samples = findings.samples
-    x = standardized_inputs(samples)
-    is_named = samples.kind == "row" and len(samples.feature_names) == x.shape[1]
-    blocks = [findings.partition.block == k for k in np.unique(findings.partition.block)]
-    if not (is_named and findings.router["is_informative"] and len(blocks) > 1):
-        return "", np.array([]), []
-    j = int(np.ptp([x[inside].mean(axis=0) for inside in blocks], axis=0).argmax())
-    values = np.asarray(samples.x, np.float64).reshape(x.shape)[:, j]
-    column = samples.feature_names[j]
-    name = shortened(column, 16)
-    means = [float(values[inside].mean()) for inside in blocks]
-    if _is_indicator(values):
-        return column, values, [f"{name} in {share(mean)}" for mean in means]
-    return column, values, [f"mean {name} {number(m).replace('-', '−')}" for m in means]
-
-
-def _is_indicator(values: np.ndarray) -> bool:
-    """Return whether values only say of each sample whether something is so."""
-    return bool(np.isin(values, (0, 1)).all())
-
-
 def _plot_input(values: np.ndarray, title: str, group: np.ndarray, names: list[str]) -> "Figure":
     """Return a histogram of one input's values, split by group."""
-    figure = chart(plotly_text(title), "samples", showlegend=True, height=420)
+    height = 300 if is_indicator(values) else 420
+    figure = chart(plotly_text(title), "samples", showlegend=True, height=height)
     styles = zip(names, cycle(BLOCK_COLOURS), strict=False)
     groups = [(name, group == g, colour) for g, (name, colour) in enumerate(styles)]
-    if _is_indicator(values):
+    if is_indicator(values):
         stack_counts(figure, values, groups, np.linspace(-0.5, 1.5, 3), "%{y:,}")
         figure.update_xaxes(tickvals=[0, 1], ticktext=["no", "yes"])
-        figure.update_layout(bargap=0.6, height=300)
+        figure.update_layout(bargap=0.6)
         return figure
     edges = np.linspace(values.min(), values.max(), 31)
     stack_counts(figure, values, groups, edges, "about %{x:.3g}: %{y:,}")

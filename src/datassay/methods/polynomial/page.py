@@ -10,11 +10,12 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from datassay.commands.frame import change_cells, compose_page, named_folder, table
+from datassay.methods.polynomial.formula import short_formula
 from datassay.methods.polynomial.job import PolynomialFindings
 from datassay.methods.polynomial.solvers.batched import BatchCurve
 from datassay.methods.polynomial.solvers.exact import RidgePath
 from datassay.methods.polynomial.surrogate import SurrogateScores, save_surrogate
-from datassay.optional import map_optional, take_first, text_if
+from datassay.optional import map_optional, text_if
 from datassay.report.drawing import draw, heat_image, heat_limit
 from datassay.report.page import Page, Partial, Table
 from datassay.report.plots import bars, chart, level, line
@@ -68,7 +69,7 @@ def page(findings: PolynomialFindings) -> Page:
         "folder": named_folder(findings.facts, "polynomial"),
         "n_coefficients": n_coefficients,
         "maps": maps,
-        "formula": _formula(findings),
+        "formula": short_formula(findings),
         "n_largest": min(n_coefficients, _n_bars(findings)),
         "most_outputs": MAX_OUTPUTS,
         "shows_wrong": any(card["is_wrong"] for card in cards),
@@ -88,24 +89,6 @@ def page(findings: PolynomialFindings) -> Page:
     facts = findings.facts
     headlines = (f"{piece.headline}." for piece in page.advice)
     return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
-
-
-def _formula(findings: PolynomialFindings) -> str:
-    """Return the polynomial of one number with its largest terms; "" of classes and of images."""
-    surrogate = findings.surrogate
-    samples = findings.samples
-    if samples.is_classification or samples.kind != "row" or len(surrogate.output_names) > 1:
-        return ""
-    constant, *coef = surrogate.polynomial.monomial_coef[:, 0].tolist()
-    order = np.argsort(-np.abs(coef), kind="stable")[:N_TERMS].tolist()
-    signs = ["−" if coef[k] < 0 else "+" for k in order]
-    terms = [
-        f"{sign} {number(abs(coef[k]))} {surrogate.term_names[k + 1]}"
-        for sign, k in zip(signs, order, strict=True)
-    ]
-    ending = text_if(len(coef) > N_TERMS, " + …")
-    name = take_first(samples.target_names, surrogate.output_names[0])
-    return f"{name} = {number(constant).replace('-', '−')} {' '.join(terms)}{ending}"
 
 
 def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
   // One prediction explained.
   const data = document.getElementById("queries");
   if (!data) return;
-  const { queries, samples, kind } = JSON.parse(data.textContent);
+  const { queries, samples, kind, flag } = JSON.parse(data.textContent);
   const { make } = elements;
 
   function picture(drawing, id, short) {
@@ -23,7 +23,7 @@
     const drawing = sample.drawing ? picture(sample.drawing, sample.id) : make("p", "words", "id only");
     card.append(drawing, make("p", "label", sample.label));
     card.append(make("p", `effect ${side}`, sign + effect));
-    if (sample.suspect) card.append(make("p", "verdict", "suspect label"));
+    if (sample.suspect) card.append(make("p", "verdict", flag));
     card.append(make("p", "id", `id ${sample.id}`));
     return card;
   }

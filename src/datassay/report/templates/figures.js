@@ -41,6 +41,8 @@
   function plot(place, spec) {
     if (!window.Plotly) document.head.append(Object.assign(document.createElement("script"), { textContent: code }));
     Plotly.newPlot(place, spec.data, spec.layout, { responsive: true, displayModeBar: false });
+    // Plotly leaves the legend where the margins of the width before had put it.
+    place.on("plotly_relayout", (change) => change.autosize && Plotly.redraw(place));
   }
   // Who reviews with a server waits for no figure: each is drawn where scrolling brings it near.
   const review = document.querySelector("#reviewing[data-mode=server]");

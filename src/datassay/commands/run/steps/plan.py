@@ -55,6 +55,16 @@ from datassay.train.training import train_networks
 # A run of so many samples times outputs is planned first; if it takes so many seconds it says so.
 MANY_OUTPUTS, LONG_SECONDS = 100_000, 60
 EMBED = "embed"
+BUDGETED = ("retrain", "compare actions")  # what --budget shortens
+# What a plan says of steps whose details are sizes of matrices.
+PLAIN_WORDS = {
+    "collect": "how each sample moves the network's outputs",
+    "eigendecomposition": "one large system of equations solved, for all scores",
+    "leave one out": "each sample left out of the fit in turn, without training again",
+    "attribution": "which training samples raise and lower each held-out prediction",
+    "label issues": "how likely each label is wrong",
+    "influence": "which training samples support or contradict each other",
+}
 LEAST_BYTES, LONG_STEP = 5e6, 10  # that a plan shows; seconds from which it says what shortens them
 # What a run loads after it was planned (torch.func, Plotly), and what the allocator keeps.
 LOADED_BYTES = 1.5e8
@@ -264,29 +274,31 @@ def long_wait(train: SampleSet, val: SampleSet | None, settings: RunSettings) ->
 
 
 def lines(plan: Plan) -> list[RenderableType]:
-    """Return the plan as a table of its steps and a sentence, for the terminal."""
-    table = Table(title="Plan", title_justify="left")
+    """Return what the run would take, how to shorten and to start it, and a table of its steps."""
+    table = Table()
     for name in ("step", "what"):
         table.add_column(name)
-    for name in ("memory", "operations", "seconds"):
+    for name in ("memory", "seconds"):
         table.add_column(name, justify="right")
     for step in plan.steps:
-        work = text_if(step.flops, f"{step.flops:.1e}")
         memory = text_if(step.bytes >= LEAST_BYTES, f"{step.bytes / 1e9:.2f} GB")
         seconds = "<1" if step.seconds < 1 else f"{step.seconds:.0f}"
-        table.add_row(step.name, step.detail, memory, work, seconds)
+        words = PLAIN_WORDS.get(step.name, step.detail)
+        table.add_row(step.name, words, memory, seconds)
     total = sum(step.seconds for step in plan.steps)
     fits = "fits" if plan.fits else "does NOT fit"
     seconds_of_step = {step.name: step.seconds for step in plan.steps}
     shorter = {
         EMBED: "--store DIR keeps the embeddings for the next run",
-        "compare actions": "--budget SECONDS limits the networks that are trained",
+        "retrain": "--budget SECONDS stops training networks and comparing actions after so long",
     }
+    seconds_of_step["retrain"] = sum(seconds_of_step.get(name, 0) for name in BUDGETED)
     hints = [text for name, text in shorter.items() if seconds_of_step.get(name, 0) >= LONG_STEP]
     return [
-        table,
-        *([f"Shorter: {'; '.join(hints)}."] if hints else []),
         f"About {total:.0f} s; peak {plan.peak_bytes / 1e9:.2f} GB, of which the program and its "
         f"samples take {plan.program_bytes / 1e9:.2f} GB. The rest {fits} in the "
         f"{plan.available_bytes / 1e9:.1f} GB free. Nothing was run.",
+        *([f"Shorter: {'; '.join(hints)}."] if hints else []),
+        "To start it, type the same without --plan.",
+        table,
     ]
