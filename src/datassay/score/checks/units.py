@@ -24,12 +24,12 @@ SMALL = (2.54, 2.2046, 3.2808)
 CLOSE, TIMES_CLOSE, CENTRE = 0.1, 3, 0.04
 FEWEST = 5
 SHARE = 0.5
-# Fewer suspects are slips of the decimal point if SLIPS of them are within SPREADS standard
-# deviations of the log ratios of other rows from one (in CLOSE / 2 to NEAR), their median within half
-# of that, and chance would put so many of all rows within 1 / SLIP_PART times that range there less
-# often than CHANCE. Where ratios grow rarer away from 1 ever more slowly, no more than SLIP_PART of
-# them lie in the middle. Of 109 drawn tables without slips none is named, of 25 with a minority of
-# slips and targets expected to within a tenth 17 are, 94 of 100 rows rightly.
+# Fewer suspects are slips of the decimal point if SLIPS of them lie within SPREADS standard
+# deviations of other rows' log ratios (CLOSE / 2 to NEAR) of one, their median within half of that,
+# and so many of the rows in a range 1 / SLIP_PART as wide about it less often than CHANCE: where
+# ratios grow rarer away from 1 ever more slowly, no more than SLIP_PART of these lie in the middle.
+# Of 109 drawn tables without slips it named none, of 25 with a minority of slips and targets expected
+# to within a tenth 17, 94 of 100 rows rightly.
 SLIPS, SPREADS, SLIP_PART, CHANCE = 4, 2.5, 0.2, 0.005
 SLIP_FACTORS = (10.0, 100.0, 1000.0)
 # A limit is shared by LIMITED of all targets, and TIMES as many as any other large value.
@@ -117,8 +117,8 @@ def find_unit_factors(
     """Return {row: factor by which its target is too large or small}, of suspects.
 
     It is one of FACTORS or its inverse, the one that explains the most suspects; where that is a
-    power of ten, the nearest of these; else one of SMALL. Where they explain fewer than SHARE of the
-    suspects, powers of ten that more of them share than chance explains; empty where none is.
+    power of ten, the nearest of these; else one of SMALL. Where they explain fewer than SHARE of
+    the suspects, powers of ten that more of them share than chance explains.
 
     Args:
         ratio: of each target to what is expected of it.

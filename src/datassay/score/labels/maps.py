@@ -7,6 +7,7 @@ against noise that has none, and hide it.
 """
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -34,12 +35,38 @@ MAP_ROUNDS, LEAST_GAIN = 8, 0.02
 # Nats that a map gains by chance, times k² (k − 1): chosen on sets of 3 to 5 classes, and of 10.
 MAP_COST = 0.025
 BOUND_ROUNDS = 12
+# Classes lie apart, and none look alike, where the largest probability is above APART in the mean.
+APART = 0.9
 
 
 class _Solver(torch.optim.LBFGS):
     """L-BFGS that imports no compiler, which takes two seconds."""
 
     add_param_group = inspect.unwrap(torch.optim.LBFGS.add_param_group)
+
+
+def map_fits(
+    fits: Sequence[NoiseFit], labels: Int[Tensor, " n"], trusted: Bool[Tensor, " n"]
+) -> list[tuple[NoiseFit, float]]:
+    """Return fits of noise with a map each, and their prices, nats.
+
+    Where classes lie apart none is fitted: there a map only takes what noise explains. Of noise by
+    class T is integrated out, since so many rates and a map are surer together than they are right.
+    """
+    mapped_fits = []
+    for fit in fits:
+        if fit.form == "by source" or lies_apart(fit):
+            continue
+        mapped_fit, price = map_classes(fit, labels, trusted)
+        if fit.form == "by class":
+            mapped_fit = integrate_rates(mapped_fit, labels, trusted)
+        mapped_fits.append((mapped_fit, price))
+    return mapped_fits
+
+
+def lies_apart(fit: NoiseFit) -> bool:
+    """Return whether the true classes lie apart under the fit."""
+    return float(fit.log_p.exp().amax(1).mean()) > APART
 
 
 def map_classes(

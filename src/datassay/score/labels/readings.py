@@ -7,7 +7,7 @@ by which the true classes lie apart has a prior beside it, ∝ exp(−CRISP Σ_i
 MUCH)), H(p_i) the entropy of the true class and s the share of wrong labels. The explanations:
 - hardness, by two calibrations: one scale for all classes, and one linear map between them, since
   classes that look alike are confused as if labels were given wrongly;
-- noise of several forms and rates;
+- noise of several forms and rates, with one scale, and where classes look alike with such a map;
 - noise that gathers in a region: one estimator gives the true classes, all together give the rate.
 """
 
@@ -26,12 +26,10 @@ from datassay.score.labels.likelihood import (
     fit_noise,
     uniform_transition,
 )
-from datassay.score.labels.maps import integrate_rates, map_classes
+from datassay.score.labels.maps import lies_apart, map_classes, map_fits
 
-# Classes lie apart where their largest probability is above APART in the mean. Of 320 digits of
-# which 32 labels are the next class's, 31 are listed with this prior and none without; for all
-# explanations alike it listed a third of the wrong labels on tables.
-APART = 0.9
+# The prior of classes that lie apart: of 320 digits of which 32 labels are the next class's, 31 are
+# listed with it and none without. For all explanations alike a third of the wrong labels were.
 CRISP, RARE, MUCH = 0.13, 1.5, 0.2
 # With two classes, noise of one shows by itself: probabilities of its label then end short of 1. It
 # is seen where that explains labels so many nats better than one rate and no noise do.
@@ -110,7 +108,7 @@ def weigh_readings(
         gain = fit.log_likelihood - noiseless_fit.log_likelihood - price
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0]).clamp_max(0.0)
         p_wrong.append(p)
-        if float(fit.log_p.exp().amax(1).mean()) > APART:
+        if lies_apart(fit):
             gain += CRISP * (noiseless_entropy - _sum_entropy(fit.log_p[is_open]))
             gain -= RARE * float(p[is_open].sum()) * min(float(p[is_open].mean()), MUCH)
         log_weights.append(gain)
@@ -124,13 +122,12 @@ def weigh_readings(
     rate_price = log(max(1, len(uniform_fits)))  # the rates share the prior of one explanation
     explanations = [(fit, rate_price) for fit in uniform_fits]
     explanations += [(fit, 0.0) for fit in noisy_fits if fit.form != "one rate"]
-    for fit in noisy_fits if has_map else ():
-        if fit.form != "by source":
-            mapped_fit, price = map_classes(fit, labels, trusted)
-            explanations.append((mapped_fit, price + rate_price * (fit.form == "one rate")))
+    if has_map:
+        mapped_fits = map_fits(noisy_fits, labels, trusted)
+        explanations += [
+            (f, price + rate_price * (f.form == "one rate")) for f, price in mapped_fits
+        ]
     for fit, price in explanations:
-        if has_map and fit.form == "by class":
-            fit = integrate_rates(fit, labels, trusted)
         add_fit(fit, price + fit.cost)
     for output in outputs if 1 < len(outputs) and n <= MOST_SAMPLES else ():
         estimator_fit = fit_noise([output], labels, "one rate", trusted=trusted)
