@@ -46,16 +46,21 @@ class _Solver(torch.optim.LBFGS):
 
 
 def map_fits(
-    fits: Sequence[NoiseFit], labels: Int[Tensor, " n"], trusted: Bool[Tensor, " n"]
+    fits: Sequence[NoiseFit],
+    labels: Int[Tensor, " n"],
+    trusted: Bool[Tensor, " n"],
+    *,
+    is_hidden: bool,
 ) -> list[tuple[NoiseFit, float]]:
     """Return fits of noise with a map each, and their prices, nats.
 
-    Where classes lie apart none is fitted: there a map only takes what noise explains. Of noise by
-    class T is integrated out, since so many rates and a map are surer together than they are right.
+    Where classes lie apart a map only takes what noise explains: none is fitted then, unless a map
+    without noise explains more than noise (`is_hidden`). Of noise by class T is integrated out,
+    since so many rates and a map are surer together than they are right.
     """
     mapped_fits = []
     for fit in fits:
-        if fit.form == "by source" or lies_apart(fit):
+        if fit.form == "by source" or (lies_apart(fit) and not is_hidden):
             continue
         mapped_fit, price = map_classes(fit, labels, trusted)
         if fit.form == "by class":

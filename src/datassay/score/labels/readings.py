@@ -122,13 +122,12 @@ def weigh_readings(
     rate_price = log(max(1, len(uniform_fits)))  # the rates share the prior of one explanation
     explanations = [(fit, rate_price) for fit in uniform_fits]
     explanations += [(fit, 0.0) for fit in noisy_fits if fit.form != "one rate"]
-    if has_map:
-        mapped_fits = map_fits(noisy_fits, labels, trusted)
-        explanations += [
-            (f, price + rate_price * (f.form == "one rate")) for f, price in mapped_fits
-        ]
     for fit, price in explanations:
         add_fit(fit, price + fit.cost)
+    if has_map:
+        is_hidden = log_weights[1] > max(log_weights[2:], default=0.0)
+        for fit, price in map_fits(noisy_fits, labels, trusted, is_hidden=is_hidden):
+            add_fit(fit, price + fit.cost + rate_price * (fit.form == "one rate"))
     for output in outputs if 1 < len(outputs) and n <= MOST_SAMPLES else ():
         estimator_fit = fit_noise([output], labels, "one rate", trusted=trusted)
         gain, p = _vary_rate(estimator_fit.log_p.exp(), noiseless_fit.log_p.exp(), labels, trusted)
