@@ -28,8 +28,8 @@ SHARE = 0.5
 # deviations of other rows' log ratios (CLOSE / 2 to NEAR) of one, their median within half of that,
 # and so many of the rows in a range 1 / SLIP_PART as wide about it less often than CHANCE: where
 # ratios grow rarer away from 1 ever more slowly, no more than SLIP_PART of these lie in the middle.
-# Of 109 drawn tables without slips it named none, of 25 with a minority of slips and targets expected
-# to within a tenth 17, 94 of 100 rows rightly.
+# Of 109 drawn tables without slips it named none; of 25 with a minority of slips, targets expected
+# to within a tenth, 17, 94 of 100 rows rightly.
 SLIPS, SPREADS, SLIP_PART, CHANCE = 4, 2.5, 0.2, 0.005
 SLIP_FACTORS = (10.0, 100.0, 1000.0)
 # A limit is shared by LIMITED of all targets, and TIMES as many as any other large value.
