@@ -9,7 +9,7 @@ import torch
 from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
-from datassay.score.checks.units import find_unit_factors, unit_warning
+from datassay.score.checks.units import _find_slips, find_unit_factors, unit_warning
 from datassay.score.label_issues import label_issues
 from helpers.linearizations import linearization
 
@@ -56,6 +56,30 @@ def test_powers_of_ten_are_named_together():
     assert "7 of 7 suspected targets are about 10 or 1,000 times" in of_suspects(
         ratio * y, y, suspect
     )
+
+
+@pytest.mark.parametrize("factor", [10.0, 0.1, 1000.0])
+def test_slips_of_the_decimal_point_are_named_among_more_other_suspects(factor):
+    """Five of 19 suspects; the others are wrong at will."""
+    ratio = np.exp(0.08 * np.random.default_rng(0).normal(size=400))
+    ratio[:14] = np.exp(np.r_[np.linspace(-3.3, -0.9, 7), np.linspace(0.9, 3.3, 7)])
+    ratio[14:19] *= factor
+    suspect = np.arange(400) < 19
+    factors = find_unit_factors(ratio, suspect)
+    assert set(factors.values()) == {factor} and set(range(14, 19)) <= factors.keys()
+    assert len(factors) <= 7
+    sentence = of_suspects(30 * ratio, np.full(400, 30.0), suspect)
+    assert sentence.startswith(f"{len(factors)} of 19 suspected targets are about ")
+
+
+def test_suspects_that_are_wrong_at_will_have_no_slips():
+    named = 0
+    for seed in range(200):
+        draw = np.random.default_rng(seed)
+        log_ratio = 0.08 * draw.standard_t(4, 400)
+        log_ratio[:14] += draw.choice([-1, 1], 14) * draw.uniform(0.8, 3.5, 14)
+        named += bool(_find_slips(log_ratio, np.arange(400) < 14))
+    assert named <= 4
 
 
 def test_one_value_that_most_suspects_have_is_named():

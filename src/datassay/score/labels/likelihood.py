@@ -130,26 +130,19 @@ def _fit_by_em(
         start = uniform_transition(k, NO_RATE if form == "none" else FIRST_RATE)
     transition = start
     cost = 0.0
-    log_identity = torch.eye(k, dtype=torch.float64).log()[labels[trusted]]
     # Choosing by a mask copies: not where no label is trusted, as in most data.
-    has_trusted = bool(trusted.any())
     is_open: Tensor | slice = slice(None)
-    if has_trusted:
+    if bool(trusted.any()):
         is_open = ~trusted
     open_labels = labels[is_open]
     previous_mean = -torch.inf
     least_gain = LEAST_GAIN[k > MOST_INTERCEPTS]
 
-    def log_given() -> Float[Tensor, "n k"]:
-        """Return log P(given label | each true class); a trusted label has its own class alone."""
-        log_t = transition.log().T[labels]
-        if has_trusted:
-            log_t[trusted] = log_identity
-        return log_t
-
     log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
     for _ in range(ROUNDS):
-        joint = log_given().add_(log_p)  # in place: with many classes memory costs the most
+        joint = log_given(transition, labels, trusted).add_(
+            log_p
+        )  # in place: with many classes memory costs the most
         log_evidence = torch.logsumexp(joint, 1)
         mean = float(log_evidence.mean())
         if mean - previous_mean < least_gain:
@@ -157,23 +150,42 @@ def _fit_by_em(
         previous_mean = mean
         posterior = joint.sub_(log_evidence[:, None]).exp_()
         if form != "none":
-            transition, cost = _fit_transition(posterior[is_open], open_labels, form)
+            transition, cost = fit_transition(posterior[is_open], open_labels, form)
         weights, intercepts, log_p = step_calibration(
             outputs, posterior, log_p, weights, intercepts
         )
-    joint = log_p + log_given()
+    joint = log_given(transition, labels, trusted).add_(log_p)
     log_evidence = torch.logsumexp(joint, 1)
     total = float(log_evidence.sum())
     return NoiseFit(form, total, log_p, joint - log_evidence[:, None], transition, weights, cost)
 
 
-def _fit_transition(
+def log_given(
+    transition: Float[Tensor, "k k"], labels: Int[Tensor, " n"], trusted: Bool[Tensor, " n"]
+) -> Float[Tensor, "n k"]:
+    """Return log P(given label | each true class); a trusted label has its own class alone."""
+    log_t = transition.log().T[labels]
+    if bool(trusted.any()):
+        identity = torch.eye(len(transition), dtype=torch.float64)
+        log_t[trusted] = identity.log()[labels[trusted]]
+    return log_t
+
+
+def count_labels(
+    posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
+) -> Float[Tensor, "k k"]:
+    """Return expected numbers of labels, [true, given], from P(true class)."""
+    k = posterior.shape[1]
+    return torch.zeros(k, k, dtype=torch.float64).index_add_(0, labels, posterior).T
+
+
+def fit_transition(
     posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"], form: Form
 ) -> tuple[Float[Tensor, "k k"], float]:
     """Return the transition matrix T likeliest under the posterior q, and its cost in nats."""
     # posterior: P(true class). T[true, given]. The cost grows with the number of free rates.
     n, k = posterior.shape
-    counts = torch.zeros(k, k, dtype=torch.float64).index_add_(0, labels, posterior).T
+    counts = count_labels(posterior, labels)
     if form == "pairs":
         return _fit_pair_rates(counts)
     n_wrong = float(counts.sum() - counts.diagonal().sum())

@@ -6,7 +6,7 @@ noise at some rate, which no calibration explains, and hardness, where no label 
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import exp, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 import torch
@@ -39,7 +39,8 @@ LISTED = 0.8
 # probability of 0.96 were right, of 300 an eighth, of 1500 a tenth. Of 3, 5, 7 and 10 the best.
 FEW = 5
 CERTAIN = 1e-12  # a probability counts as no nearer to 0 or 1
-# Doubt falls by e for each so many nats by which noise explains the labels better than hardness.
+# Doubt falls by e for each so many nats by which noise explains the labels better than hardness; of
+# two classes that of one rate alone, since what is hard imitates the others.
 BELIEVED, DOUBT_IF_CLEAR = 5.0, 0.25
 TIE, SPREAD = 1e-3, 10.0  # of log odds by which equal probabilities are ordered
 # How likely all that held-out predictions contradict is wrong, where nothing is for noise or
@@ -187,6 +188,8 @@ def explain(
         by_noise = _log_odds_in_order(p_wrong, odds)
     contradicted = -torch.expm1(noiseless_fit.log_p.gather(1, labels[:, None])[~trusted, 0])
     nats = uniform_fit.log_likelihood - noiseless_fit.log_likelihood
+    if noiseless_fit.log_p.shape[1] > 2:
+        nats = -log(max(belief.p_noiseless, CERTAIN))
     doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
     log_odds = torch.full((2, n), TRUSTED).double()  # with doubt, and by the noise alone
     log_odds[:, ~trusted] = torch.stack([_add_doubt(by_noise, contradicted, doubt), by_noise])

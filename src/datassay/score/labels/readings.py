@@ -7,11 +7,10 @@ by which the true classes lie apart has a prior beside it, ∝ exp(−CRISP Σ_i
 MUCH)), H(p_i) the entropy of the true class and s the share of wrong labels. The explanations:
 - hardness, by two calibrations: one scale for all classes, and one linear map between them, since
   classes that look alike are confused as if labels were given wrongly;
-- noise of several forms and rates;
+- noise of several forms and rates, with one scale, and where classes look alike with such a map;
 - noise that gathers in a region: one estimator gives the true classes, all together give the rate.
 """
 
-import inspect
 from collections.abc import Sequence
 from math import log, sqrt
 
@@ -27,11 +26,10 @@ from datassay.score.labels.likelihood import (
     fit_noise,
     uniform_transition,
 )
+from datassay.score.labels.maps import lies_apart, map_classes, map_fits
 
-# Classes lie apart where their largest probability is above APART in the mean. Of 320 digits of
-# which 32 labels are the next class's, 31 are listed with this prior and none without; for all
-# explanations alike it listed a third of the wrong labels on tables.
-APART = 0.9
+# The prior of classes that lie apart: of 320 digits of which 32 labels are the next class's, 31 are
+# listed with it and none without. For all explanations alike a third of the wrong labels were.
 CRISP, RARE, MUCH = 0.13, 1.5, 0.2
 # With two classes, noise of one shows by itself: probabilities of its label then end short of 1. It
 # is seen where that explains labels so many nats better than one rate and no noise do.
@@ -45,14 +43,6 @@ UNSURE = 0.02  # of the weight, below the lower bound of the share of wrong labe
 # than MOST_SAMPLES samples the likeliest rate alone.
 RATES = (0.01, 0.02, 0.05, 0.1, 0.14, 0.23, 0.34, 0.46)
 RATE_LIMIT, MOST_SAMPLES = 0.92, 20_000
-# The map between classes: variances of the priors of its entries and intercepts, rounds, and values
-# of a round.
-MAP_VARIANCE = 0.25
-SHIFT_VARIANCE = 9.0
-MAP_ROUNDS = 60
-MAP_VALUES = 1e8
-# Nats that a map gains by chance, times k² (k − 1): chosen on sets of 3 to 5 classes, and of 10.
-MAP_COST = 0.025
 # Classes of fewer labels, whose own samples must stand ABOVE standard errors above all others in
 # order. Of four labels moved to a class of their own at random, all four were called wrong.
 MOST_UNPREDICTED, ABOVE = 100, 1.64
@@ -118,21 +108,26 @@ def weigh_readings(
         gain = fit.log_likelihood - noiseless_fit.log_likelihood - price
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0]).clamp_max(0.0)
         p_wrong.append(p)
-        if float(fit.log_p.exp().amax(1).mean()) > APART:
+        if lies_apart(fit):
             gain += CRISP * (noiseless_entropy - _sum_entropy(fit.log_p[is_open]))
             gain -= RARE * float(p[is_open].sum()) * min(float(p[is_open].mean()), MUCH)
         log_weights.append(gain)
 
-    if 2 < k <= MOST_INTERCEPTS:
-        map_gain, _ = _map_classes(outputs, labels, noiseless_fit)
-        log_weights.append(map_gain - MAP_COST * k**2 * (k - 1))
+    has_map = 2 < k <= MOST_INTERCEPTS
+    if has_map:
+        mapped_fit, price = map_classes(noiseless_fit, labels, trusted)
+        log_weights.append(mapped_fit.log_likelihood - noiseless_fit.log_likelihood - price)
         p_wrong.append(none_wrong)
     n_noiseless = len(log_weights)
-    for fit in uniform_fits:  # the rates share the prior of one explanation
-        add_fit(fit, log(len(uniform_fits)))
-    for fit in noisy_fits:
-        if fit.form != "one rate":
-            add_fit(fit, fit.cost)
+    rate_price = log(max(1, len(uniform_fits)))  # the rates share the prior of one explanation
+    explanations = [(fit, rate_price) for fit in uniform_fits]
+    explanations += [(fit, 0.0) for fit in noisy_fits if fit.form != "one rate"]
+    for fit, price in explanations:
+        add_fit(fit, price + fit.cost)
+    if has_map:
+        is_hidden = log_weights[1] > max(log_weights[2:], default=0.0)
+        for fit, price in map_fits(noisy_fits, labels, trusted, is_hidden=is_hidden):
+            add_fit(fit, price + fit.cost + rate_price * (fit.form == "one rate"))
     for output in outputs if 1 < len(outputs) and n <= MOST_SAMPLES else ():
         estimator_fit = fit_noise([output], labels, "one rate", trusted=trusted)
         gain, p = _vary_rate(estimator_fit.log_p.exp(), noiseless_fit.log_p.exp(), labels, trusted)
@@ -249,41 +244,3 @@ def _bound_share(weight: Float[Tensor, " r"], share: Float[Tensor, " r"]) -> flo
     order = share.argsort()
     n_below = int((weight[order].cumsum(0) < UNSURE).sum())
     return float(share[order][n_below])
-
-
-class _Solver(torch.optim.LBFGS):
-    """L-BFGS that imports no compiler, which takes two seconds."""
-
-    add_param_group = inspect.unwrap(torch.optim.LBFGS.add_param_group)
-
-
-def _map_classes(
-    outputs: Sequence[Float[Tensor, "n k"]], labels: Int[Tensor, " n"], noiseless_fit: NoiseFit
-) -> tuple[float, Float[Tensor, "n k"]]:
-    """Fit a linear map of the logits by MAP; return its gain, nats, and its log p."""
-    n, k = noiseless_fit.log_p.shape
-    logits = torch.stack(list(outputs), 2).double() @ noiseless_fit.weights
-    logits -= logits.mean(1, keepdim=True)
-    step = max(1, int(n * k**2 / MAP_VALUES))
-    rows = logits[::step]
-    row_labels = labels[::step, None]
-    matrix = torch.zeros(k, k, dtype=torch.float64, requires_grad=True)
-    shift = torch.zeros(k, dtype=torch.float64, requires_grad=True)
-    solver = _Solver([matrix, shift], max_iter=MAP_ROUNDS, line_search_fn="strong_wolfe")
-
-    def loss() -> Tensor:
-        log_p = torch.log_softmax(rows + rows @ matrix.T + shift, 1)
-        prior = matrix.square().sum() / MAP_VARIANCE + shift.square().sum() / SHIFT_VARIANCE
-        return prior / (2 * step) - log_p.gather(1, row_labels).sum()
-
-    def backward() -> Tensor:
-        matrix.grad = shift.grad = None
-        value = loss()
-        value.backward()
-        return value
-
-    solver.step(backward)
-    with torch.no_grad():
-        log_p = torch.log_softmax(logits + logits @ matrix.T + shift, 1)
-        log_p_before = float(noiseless_fit.log_p[::step].gather(1, row_labels).sum())
-        return -step * (float(loss()) + log_p_before), log_p
