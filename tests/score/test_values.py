@@ -27,14 +27,15 @@ def fits(n, r, k=3, m=9):
     other, truth, targets = draw(m, a.shape[1]), draw(n + m, k), draw(n, k)
     predicted = torch.cat([a, other])
     products = a.T @ a, a.T @ targets
-    return SubsetFits(a, targets, 0.3, predicted, truth, products, other, predicted.T @ truth)
+    gram = predicted.T @ predicted
+    return SubsetFits(a, other, targets, truth, 0.3, products, gram, predicted.T @ truth)
 
 
 def error(of, subset, others):
     """Mean squared error on other inputs of the fit to a subset."""
     a, eye = of.a[subset], torch.eye(of.a.shape[1], dtype=torch.float64)
     weights = torch.linalg.solve(a.T @ a + of.penalty * eye, a.T @ of.targets[subset])
-    return float((of.inputs @ weights - of.truth)[others].square().sum(1).mean())
+    return float((of.predict(weights) - of.truth)[others].square().sum(1).mean())
 
 
 @pytest.mark.parametrize(("n", "r"), [(16, 5), (12, 20)], ids=["primal", "dual"])
@@ -46,7 +47,7 @@ def test_a_removal_from_a_subset_is_the_fit_without_it_on_all_other_inputs(n, r)
         others = torch.arange(len(of.truth)) != sample
         wanted = error(of, subset[subset != sample], others) - error(of, subset, others)
         assert float(gains[i]) == pytest.approx(wanted, rel=1e-9, abs=1e-11)
-    found = float((of.inputs @ weights - of.truth).square().sum(1).mean())
+    found = float((of.predict(weights) - of.truth).square().sum(1).mean())
     assert found == pytest.approx(error(of, subset, torch.arange(len(of.truth))), rel=1e-10)
 
 

@@ -130,6 +130,8 @@ class FeatureRows:
 
     def modes(self, idx: Int[Tensor, " c"]) -> Float[Tensor, "n b c"]:
         """Return columns `idx` of ΦV for all samples, without computing the others."""
+        if self._all_rows is not None:
+            return self._all_rows[:, :, idx]
         n, b, size = self.shape
         vectors = operand(self._vectors[:, idx], self._products, self.device)
         mode_rows = torch.empty(n, b, len(idx), dtype=torch.float64)

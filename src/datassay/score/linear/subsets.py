@@ -2,6 +2,7 @@
 
 import torch
 from jaxtyping import Float, Int
+from scipy.linalg import get_blas_funcs
 from torch import Tensor
 
 from datassay.results import result
@@ -10,7 +11,7 @@ from datassay.score.linear.eigenbasis import FeatureRows
 
 ROWS_AT_ONCE = 8192
 MOST_MODES = 512  # of the kernel: a subset's system is no larger
-HELD = 0.95  # share of the fit's degrees of freedom that the modes hold, if MOST_MODES do
+HELD = 0.8  # share of the fit's degrees of freedom that the modes hold, if MOST_MODES do
 
 
 @result
@@ -18,14 +19,16 @@ class Modes:
     """The coordinates of samples in the kernel's r leading modes.
 
     Attributes:
-        a: of the training samples, [n, r].
-        val: of the validation samples, [m, r].
+        a: of the training samples, [n, r], float32.
+        val: of the validation samples, [m, r], float32; m is 0 where there are none.
+        gram: AᵀA, [r, r].
         penalty: λ, with what all other modes add to the diagonal of the kernel.
         share: of the fit's degrees of freedom that these modes hold.
     """
 
     a: Float[Tensor, "n r"]
-    val: Float[Tensor, "m r"] | None
+    val: Float[Tensor, "m r"]
+    gram: Float[Tensor, "r r"]
     penalty: float
     share: float
 
@@ -35,24 +38,35 @@ class SubsetFits:
     """Samples, targets and products that the fits to all subsets share.
 
     Attributes:
-        a: A, the n samples in the kernel's leading modes, [n, r]: its columns are orthogonal.
+        a: A, the n samples in the kernel's leading modes, [n, r]; float32 suffices for products
+            over many samples, systems are solved in float64.
+        val: V, the inputs that are predicted beside the samples, [m, r], of the same precision.
         targets: Y, the targets that are fitted, less the offset, [n, k].
+        truth: T, the targets of all inputs, the samples first, less the offset, [n + m, k].
         penalty: λ, kernel unit.
-        inputs: P, the inputs that are predicted, the n samples first, [t, r].
-        truth: T, their targets, less the offset, [t, k].
         products: AᵀA, [r, r], and AᵀY, [r, k].
-        root: of the products of the inputs beside the samples, [v, r]: rootᵀ root = PᵀP − AᵀA.
+        gram: PᵀP, [r, r], P = (A, V) the inputs that are predicted.
         cross: PᵀT, [r, k].
     """
 
     a: Float[Tensor, "n r"]
+    val: Float[Tensor, "m r"]
     targets: Float[Tensor, "n k"]
-    penalty: float
-    inputs: Float[Tensor, "t r"]
     truth: Float[Tensor, "t k"]
+    penalty: float
     products: tuple[Float[Tensor, "r r"], Float[Tensor, "r k"]]
-    root: Float[Tensor, "v r"]
+    gram: Float[Tensor, "r r"]
     cross: Float[Tensor, "r k"]
+
+    def predict(self, weights: Float[Tensor, "r k"]) -> Float[Tensor, "t k"]:
+        """Return P w, less the offset."""
+        w = weights.to(self.a.dtype)
+        return torch.cat([self.a @ w, self.val @ w])
+
+    def squared_error(self, weights: Float[Tensor, "r k"]) -> float:
+        """Return the mean over all inputs of ‖P w − T‖²."""
+        change = (weights * (self.gram @ weights - 2 * self.cross)).sum()
+        return float(change + self.truth.square().sum()) / len(self.truth)
 
     def gains(self, subset: Int[Tensor, " s"]) -> tuple[Float[Tensor, " s"], Float[Tensor, "r k"]]:
         """Return what each removal from a subset adds to the mean squared error, and w.
@@ -67,12 +81,15 @@ class SubsetFits:
         if len(subset) > self.a.shape[1]:
             return self._compute_primal_gains(subset)
         # The dual form: 1 − q · A would cancel where the fit meets the targets.
-        a = self.a[subset]
+        a = self.a[subset].double()
         inverse = invert_ridge(a @ a.T, self.penalty)  # [s, s]
         solved = inverse @ self.targets[subset]
         residual = solved / inverse.diagonal()[:, None]
         weights = a.T @ solved
-        return self._error_changes(subset, a, inverse @ a, residual, weights), weights
+        q = inverse @ a
+        slope = q @ (self.gram @ weights - self.cross)
+        curvature = ((q @ self.gram) * q).sum(1)
+        return self._error_changes(subset, a @ weights, residual, slope, curvature), weights
 
     def _compute_primal_gains(self, subset: Int[Tensor, " s"]) -> tuple[Tensor, Tensor]:
         """Return the same as `gains`, by the system of modes, smaller for large subsets."""
@@ -83,33 +100,42 @@ class SubsetFits:
             out_idx = is_out.nonzero()[:, 0]
             all_gram, all_projected = self.products
             gram = all_gram - _square(self.a[out_idx])
-            projected = all_projected - self.a[out_idx].T @ self.targets[out_idx]
+            projected = all_projected - multiply_transposed(self.a, self.targets, out_idx)
         else:
             gram = _square(self.a[subset])
-            projected = self.a[subset].T @ self.targets[subset]
-        inverse = invert_ridge(gram, self.penalty)  # [r, r]
-        weights = inverse @ projected
+            projected = multiply_transposed(self.a, self.targets, subset)
+        # AᵀA + λ = L Lᵀ. With z = A L⁻ᵀ, q · A is ‖z‖², and q PᵀP qᵀ is ‖z K‖², where
+        # L⁻¹ PᵀP L⁻ᵀ = K Kᵀ: two products with triangles in place of two with squares.
+        eye = torch.eye(len(gram), dtype=torch.float64)
+        lower = torch.linalg.cholesky(gram + self.penalty * eye)
+        root = torch.linalg.solve_triangular(lower, eye, upper=False)  # L⁻¹
+        weights = root.T @ (root @ projected)
+        curved = torch.linalg.cholesky(root @ self.gram @ root.T)  # K
+        sloped = root @ (self.gram @ weights - self.cross)
+        root, curved, sloped, w = (m.to(self.a.dtype) for m in (root, curved, sloped, weights))
         gains = []
         for chunk in subset.split(ROWS_AT_ONCE):
             a = self.a[chunk]
-            q = a @ inverse
-            residual = (self.targets[chunk] - a @ weights) / (1 - (q * a).sum(1))[:, None]
-            gains.append(self._error_changes(chunk, a, q, residual, weights))
+            fitted = (a @ w).double()
+            z = _multiply_triangle(a, root.T, is_lower=False)
+            leverage = torch.linalg.vector_norm(z, dim=1).double().square()
+            residual = (self.targets[chunk] - fitted) / (1 - leverage)[:, None]
+            slope = (z @ sloped).double()
+            z = _multiply_triangle(z, curved, is_lower=True)
+            curvature = torch.linalg.vector_norm(z, dim=1).double().square()
+            gains.append(self._error_changes(chunk, fitted, residual, slope, curvature))
         return torch.cat(gains), weights
 
     def _error_changes(
-        self, subset: Int[Tensor, " s"], a, q, residual, weights
+        self, subset: Int[Tensor, " s"], fitted, residual, slope, curvature
     ) -> Float[Tensor, " s"]:
         """Return what each removal adds to the mean squared error on other inputs, [s]."""
-        # a, q and residual (ρ) are those of the subset's samples, [s, r], [s, r] and [s, k].
-        gram, _ = self.products  # AᵀA, which is diagonal
-        fitted = gram @ weights + self.root.T @ (self.root @ weights)  # PᵀP w
-        slope = q @ (fitted - self.cross)  # [s, k]
-        curvature = q.square() @ gram.diagonal() + (q @ self.root.T).square().sum(1)
+        # Of the subset's samples: A w and residuals ρ, [s, k], q (PᵀP w − PᵀT), [s, k], and
+        # q PᵀP qᵀ, [s].
         gain = -2 * (residual * slope).sum(1) + residual.square().sum(1) * curvature
         truth = self.truth[subset]
         gain -= (self.targets[subset] - residual - truth).square().sum(1)
-        gain += (a @ weights - truth).square().sum(1)
+        gain += (fitted - truth).square().sum(1)
         return gain / (len(self.truth) - 1)
 
 
@@ -122,34 +148,51 @@ def read_modes(fit: RidgeFit) -> Modes:
     share = freedom.cumsum(0) / freedom.sum()
     count = min(MOST_MODES, basis.rank, int((share < HELD).sum()) + 1)
     idx = idx[:count]
-    a = basis.leading(count)[:, 0]
-    val = None
+    a = basis.leading(count)[:, 0].float()
+    val = a.new_zeros(0, count)
     if basis.val is not None and fit.lin.val_targets is not None:
         if isinstance(basis.val, FeatureRows):
-            val = basis.val.modes(idx)[:, 0]
+            val = basis.val.modes(idx)[:, 0].float()
         else:
-            val = basis.val[:, 0, idx] / basis.metric[idx].sqrt()
+            val = (basis.val[:, 0, idx] / basis.metric[idx].sqrt()).float()
     # In the other modes samples have little in common: they add to the kernel's diagonal, as a
     # penalty does.
     penalty = fit.penalty + float(eigenvalues[count:].sum()) / len(a)
-    return Modes(a, val, penalty, float(share[count - 1]))
+    return Modes(a, val, _square(a), penalty, float(share[count - 1]))
 
 
 def share_products(fit: RidgeFit, modes: Modes, truth: Float[Tensor, "t k"]) -> SubsetFits:
     """Return the products that fits to all subsets share; truth: targets minus offset."""
-    a = modes.a
-    root = a.new_zeros(0, a.shape[1]) if modes.val is None else modes.val
-    inputs = torch.cat([a, root])
-    if len(root) > root.shape[1]:
-        root = torch.linalg.qr(root, mode="r").R
+    n = len(modes.a)
     targets = (fit.lin.targets - fit.offset).double()
-    products = (_square(a), a.T @ targets)
-    return SubsetFits(a, targets, modes.penalty, inputs, truth, products, root, inputs.T @ truth)
+    products = (modes.gram, multiply_transposed(modes.a, targets))
+    cross = multiply_transposed(modes.a, truth[:n]) + multiply_transposed(modes.val, truth[n:])
+    gram = modes.gram + _square(modes.val)
+    return SubsetFits(modes.a, modes.val, targets, truth, modes.penalty, products, gram, cross)
 
 
 def _square(rows: Float[Tensor, "s r"]) -> Float[Tensor, "r r"]:
-    """Return rowsᵀ rows, by NumPy, which sees that it is symmetric: half the operations."""
-    return torch.from_numpy(rows.numpy().T @ rows.numpy())
+    """Return rowsᵀ rows, float64, by NumPy, which sees that it is symmetric: half the work."""
+    return torch.from_numpy(rows.numpy().T @ rows.numpy()).double()
+
+
+def multiply_transposed(
+    rows: Float[Tensor, "n r"], targets: Float[Tensor, "n k"], idx: Int[Tensor, " s"] | None = None
+) -> Float[Tensor, "r k"]:
+    """Return rowsᵀ targets of all samples, or of those at idx, float64."""
+    if idx is not None:
+        rows = rows[idx]
+        targets = targets[idx]
+    return (rows.T @ targets.to(rows.dtype)).double()
+
+
+def _multiply_triangle(
+    rows: Float[Tensor, "s r"], triangle: Float[Tensor, "r r"], *, is_lower: bool
+) -> Float[Tensor, "s r"]:
+    """Return rows times a triangle, by BLAS, which leaves out its zeros: half the work."""
+    (multiply,) = get_blas_funcs(("trmm",), (rows.numpy(),))
+    product = multiply(1.0, triangle.T.numpy(), rows.T.numpy(), lower=not is_lower)
+    return torch.from_numpy(product.T)
 
 
 def invert_ridge(gram: Float[Tensor, "r r"], penalty: float) -> Float[Tensor, "r r"]:
