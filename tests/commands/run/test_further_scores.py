@@ -1,6 +1,7 @@
 """A score of another package is in the table, the page, the summary, the help and the plan."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -65,7 +66,8 @@ def test_a_score_of_one_module_is_everywhere(site, datassay, tmp_path):
     assert "How rare the sample's label is." in shown
     assert "rarity (share of the other labels, share)" in shown
     plan = datassay("score", "wine", "--plan").output
-    assert "rarity" in plan and f"{7e9 * len(labels):.1e}" in plan
+    (seconds,) = re.findall(r"rarity.*?(\d+) │\n", plan)
+    assert int(seconds) >= 1  # of 7e9 operations a sample
 
 
 def test_a_built_in_score_takes_the_same_path(datassay, tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from datassay.score.checks.texts import normalize_texts, text_coordinates
 WIDTH = 8  # most columns of `coordinates` for the values of a column of words
 # Of a normal distribution, the interquartile range in standard deviations.
 NORMAL_RANGE = 1.349
+FEWEST_OWN = 20  # values that one row alone has, as amounts in cents: of fewer it is no habit
 
 
 @result
@@ -153,3 +154,22 @@ def _draw_directions(code: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
         return np.eye(n_values)[code] / np.sqrt(2)
     directions = np.random.default_rng(n_values).standard_normal((n_values, WIDTH))
     return (directions / np.linalg.norm(directions, axis=1, keepdims=True) / np.sqrt(2))[code]
+
+
+def rare_rows(
+    codes: Int[np.ndarray, "u m"], is_repeated: Bool[np.ndarray, " u"]
+) -> Bool[np.ndarray, " u"]:
+    """Return which different rows have a value of their own where values hardly ever recur.
+
+    codes: of the u different rows. is_repeated: which occur more than once. In a column of at least
+    FEWEST_OWN such values, those of repeated rows are twice as many as the rows whose value two or
+    three different rows have: by chance rows agree in one column more often than in all.
+    """
+    is_rare = np.zeros(len(codes), bool)
+    for code in codes.T:
+        n_rows = np.bincount(code)[code]  # [u], that have the row's value
+        is_own = n_rows == 1
+        n_shared = ((n_rows == 2) | (n_rows == 3)).sum()
+        if is_own.sum() >= FEWEST_OWN and 2 * n_shared <= (is_own & is_repeated).sum():
+            is_rare |= is_own
+    return is_rare

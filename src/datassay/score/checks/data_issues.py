@@ -232,10 +232,9 @@ def _report_equal(train: SampleSet, outcome: Duplicates, *, by_chance: bool) -> 
     group = np.where(outcome.is_by_chance == by_chance, outcome.group, -1)
     rows = np.flatnonzero(group[:n] >= 0)
     groups, counts = np.unique(group[rows], return_counts=True)
-    n_groups = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
         repeat = inflect(n_more, f"{unit.removesuffix('s')} repeats", f"{unit} repeat")
-        text = f"{n_more:,} {repeat} one of {n_groups:,} others."
+        text = f"{n_more:,} {repeat} one of {(counts > 1).sum():,} others."
         if by_chance:
             text += " Columns hold few different values: at least half as many rows differ from "
             text += "another in one column only, so most of these may be equal by chance."
@@ -243,16 +242,15 @@ def _report_equal(train: SampleSet, outcome: Duplicates, *, by_chance: bool) -> 
         issues.append(DataIssue("equal inputs", severity, n_more, unit, text))
     if n_across := int((np.isin(group[n:], groups) & (group[n:] >= 0)).sum()):
         text = "They are held out, and in the training set too: they test nothing new."
-        if not by_chance:
-            text += _note_exclusion(outcome, n)
+        text += text_if(not by_chance, _note_exclusion(outcome, n))
         severity = "look" if by_chance else "act"
         issues.append(DataIssue("equal inputs across the split", severity, n_across, unit, text))
     if len(rows) and len(ids := train.ids[rows[differ(group[rows], train.y[rows])]]):
         noun = "labels" if train.is_classification else "targets"
         names = ", ".join(map(str, ids[:5])) + text_if(len(ids) > 5, ", …")
         text = f"Compare them, one may be wrong: {names}."
-        severity = "look" if by_chance or not train.is_classification else "act"
-        issues += [DataIssue(f"equal inputs, different {noun}", severity, len(ids), unit, text)]
+        severity = "look" if by_chance or noun == "targets" else "act"
+        issues.append(DataIssue(f"equal inputs, different {noun}", severity, len(ids), unit, text))
     return issues
 
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from datassay.errors import install
 from datassay.results import result
-from datassay.score.checks.codes import RowCodes
+from datassay.score.checks.codes import RowCodes, rare_rows
 from datassay.score.checks.copies import NO_LINKS, Links, connect_rows, link_accepted_rows
 from datassay.score.checks.texts import text_links
 from datassay.score.neighbors.exact import PROBES, nearest_exact, rank_candidates
@@ -33,7 +33,6 @@ LARGEST = 0.05  # part of all rows that a group of more than REACH + 1 may be: m
 # than INDEPENDENT as many pairs. Where these make half as many, none is told.
 CROWDED, INDEPENDENT = 0.5, 0.1
 FEWEST_COLUMNS = 3
-FEWEST_OWN = 20  # values that one row alone has, as amounts in cents: of fewer it is no habit
 # Standard deviation of a column's coordinates beyond which rows are also compared in units of
 # standard deviations: in robust ones a normal column has .8, since asinh pulls tails in.
 UNEVEN = 1.0
@@ -57,9 +56,8 @@ class Duplicates:
         pairs: [m, 2], the first of each such group with every other; of equal rows the first stands
             for all.
         one_column: [m], whether the two differ in one column only; never of arrays.
-        is_by_chance: [n], equal rows that are nothing unusual: at least half as many rows differ
-            from another in one column only, without being a near duplicate, and these share no
-            value that no other row has where values hardly ever recur.
+        is_by_chance: [n], equal rows that are nothing unusual: at least half as many differ from
+            another in one column only, not as near duplicates; none is of `rare_rows`.
         nearest: [n], position of the nearest other row, an equal one first; −1: not searched for.
         distance: [n], to it, in robust standard deviations (1 for another word); nan likewise.
         loneliness: [n], mean distance to the ten nearest different rows; nan likewise.
@@ -136,7 +134,7 @@ def duplicates(rows: RowCodes) -> Duplicates:
     ):
         standard = _find_neighbors(rows.standardised[distinct], *search_inputs, only_close=True)
         close_links += [_link_close_groups(standard), _link_large_groups(standard)]
-    is_rare = _find_rare_rows(rows.codes[first_idx], counts > 1)
+    is_rare = rare_rows(rows.codes[first_idx], counts > 1)
     are_many = is_natural and n_equal >= MANY_EQUAL * len(group)
     n_close = len(np.unique(np.concatenate(close_links)))
     if not are_many or n_close >= MANY_CLOSE * len(group) * share:
@@ -148,8 +146,7 @@ def duplicates(rows: RowCodes) -> Duplicates:
     near_group, pairs = connect_rows(distinct[links], len(inverse))
     n_apart = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)  # columns
     nearest = np.full(len(first_idx), -1)
-    distance = np.full(len(first_idx), np.nan)
-    loneliness = distance.copy()
+    distance, loneliness = np.full((2, len(first_idx)), np.nan)
     if neighbors.index.shape[1]:
         nearest[searched] = distinct[neighbors.index[:, 0]]
         distance[searched] = neighbors.distance[:, 0]
@@ -171,25 +168,6 @@ def duplicates(rows: RowCodes) -> Duplicates:
         loneliness=loneliness[inverse],
         unsearched=_describe_unsearched(n_searched, len(first_idx)),
     )
-
-
-def _find_rare_rows(
-    codes: Int[np.ndarray, "u m"], is_repeated: Bool[np.ndarray, " u"]
-) -> Bool[np.ndarray, " u"]:
-    """Return which different rows have a value of their own where values hardly ever recur.
-
-    codes: of the u different rows. is_repeated: which occur more than once. In a column of at least
-    FEWEST_OWN such values, those of repeated rows are twice as many as the rows whose value two or
-    three different rows have: by chance rows agree in one column more often than in all.
-    """
-    is_rare = np.zeros(len(codes), bool)
-    for code in codes.T:
-        n_rows = np.bincount(code)[code]  # [u], that have the row's value
-        is_own = n_rows == 1
-        n_shared = ((n_rows == 2) | (n_rows == 3)).sum()
-        if is_own.sum() >= FEWEST_OWN and 2 * n_shared <= (is_own & is_repeated).sum():
-            is_rare |= is_own
-    return is_rare
 
 
 def _hash_values(codes: Int[np.ndarray, "n m"]) -> np.ndarray:
