@@ -54,13 +54,6 @@ def read_entry(content: object, key: str) -> Any:
     return None
 
 
-def describe_shape(value: object) -> str:
-    """Return an array's shape, "[2, 3]", or the name of the type of what has none."""
-    if hasattr(value, "shape"):
-        return str(list(value.shape))
-    return type(value).__name__
-
-
 def take_first(values: Iterable[T], default: T | None = None) -> T | None:
     """Return the first of some values, or the default where there is none."""
     return next(iter(values), default)

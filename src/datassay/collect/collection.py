@@ -113,10 +113,7 @@ def collect(
     settings = {"projection": projection, "outputs": outputs, "memory": memory}
     settings |= {"projection_kind": projection_kind, "products": products, "device": device}
     settings["precision"] = precision
-    if isinstance(engine, str):
-        runner = engine_named(engine)
-    else:
-        runner = engine
+    runner = engine_named(engine)
     layers, form, (train, val) = _plan(model, train, val, settings, store)
     notes = _warn_of_memory(form, memory)
     if layers.unvectorized:

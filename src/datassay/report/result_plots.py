@@ -93,10 +93,9 @@ def acts_figure(table: ActionTable) -> "Figure":
     actions = [action for action in measured if action.how != EXPECTED] or measured
     advice = [advice_text(action, table.actions) for action in actions]
     if table.is_useless:
-        rows: list[tuple[str, Any]] = [
-            (action.words, _shift_change(action, table.score)) for action in actions
-        ]
-        rows.append(("The samples as they are", _shift_change(None, table.score)))
+        unchanged = SimpleNamespace(gain=0.0, low=0.0, high=0.0)
+        pairs = [(a.words, a) for a in actions] + [("The samples as they are", unchanged)]
+        rows = [(words, _shift_change(change, table.score)) for words, change in pairs]
         title = f"{table.metric} after each action; 0 is what the mean of the targets reaches"
         return change_chart(title, rows, 1, [*advice, NAMES_OF_ADVICE[LEAVE]], ADVICE_COLOURS)
     return _plot_gains([(action.words, action) for action in actions], advice, table.metric)
@@ -108,12 +107,10 @@ def review_figure(gain: ReviewGain) -> "Figure":
     return _plot_gains([("Now against before", gain.rows[0])], [gain.outcome], gain.metric)
 
 
-def _shift_change(action: ActionGain | None, score: float) -> SimpleNamespace:
-    """Return the score after an action with its interval; of None the score alone."""
-    if action is None:
-        return SimpleNamespace(gain=score, low=score, high=score)
-    high = min(1.0, score + action.high)
-    return SimpleNamespace(gain=score + action.gain, low=score + action.low, high=high)
+def _shift_change(change: Any, score: float) -> SimpleNamespace:
+    """Return R² after a change of it, with its interval, from R² before."""
+    high = min(1.0, score + change.high)
+    return SimpleNamespace(gain=score + change.gain, low=score + change.low, high=high)
 
 
 def _plot_gains(rows: Sequence[tuple[str, Any]], groups: Sequence[str], metric: str) -> "Figure":

@@ -145,7 +145,7 @@ class ReviewGain(Tabular):
 
     @property
     def outcome(self) -> str:
-        """What the gain's interval shows: a word of "gains", "may help", "costs" or neither."""
+        """What the interval shows: "gains", "may help", "no change is shown" or "costs"."""
         row = self.rows[0]
         if self.is_loss:
             return COSTS

@@ -79,16 +79,13 @@ def _attempt(*arguments: Any) -> Any:
 
 
 def engine_named(
-    name: str | Engine,
-    *,
-    workers: int | None = Computing.workers,
+    name: str | Engine, *, workers: int | None = Computing.workers,
     address: str | None = Computing.address,
-) -> Engine:
+) -> Engine:  # fmt: skip
     """Return the engine of this name: where chunks and scores are computed.
 
     Args:
-        name: "in_process", "processes" (of this machine, by joblib) or "ray"; an engine is
-            returned as it is.
+        name: "in_process", "processes" (of this machine, by joblib), "ray", or the engine itself.
         workers: pieces at a time, at least 1; None: as many as the cores allow at this process's
             number of threads a piece.
         address: of a running Ray cluster, as `ray.init` takes it; None: the one that the process

@@ -323,3 +323,8 @@ def to_model(batch: Any, model: nn.Module) -> Any:
     """Move a batch to the model's device and precision; integers stay integers."""
     param = next(p for p in model.parameters() if p.is_floating_point())
     return map_batch(batch, lambda t: t.to(param) if t.is_floating_point() else t.to(param.device))
+
+
+def describe_shape(value: object) -> str:
+    """Return a tensor's shape, "[2, 3]", or the name of the type of what is none."""
+    return str(list(value.shape)) if isinstance(value, Tensor) else type(value).__name__

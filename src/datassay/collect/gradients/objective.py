@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from datassay.collect.gradients.batches import (
     IGNORED,
+    describe_shape,
     outputs_of,
     targets_of,
     tokens_of,
@@ -22,7 +23,6 @@ from datassay.collect.gradients.batches import (
 )
 from datassay.collect.loss import MOST_SUMMED, Loss, LossSettings, loss_named
 from datassay.errors import ModelError, SettingError
-from datassay.optional import describe_shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,8 +123,8 @@ class PerSample:
     ) -> tuple[list[Tensor], list[Gradients], dict[str, Tensor]]:
         """Return the cotangents, for each the gradients by known layers, and autograd's sums."""
         # Not while the caller runs: a generator's context would leak into it.
-        # compares: whether sums are asked for, of the first cotangent, else {}. Tensors are found
-        # by name: in another process, a network's are no longer those that were listed beside it.
+        # compares: whether sums are asked for, of the first cotangent. Tensors are found by name:
+        # in another process a network's are not those that were listed beside it.
         names = {p for block in self.blocks for p in block.parameters} if compares else ()
         trained = [t for name, t in self.model.named_parameters() if name in names]
         with (

@@ -229,7 +229,7 @@ def _rule_table(findings: PartitionFindings) -> Table | None:
     weights = coef[:, -1]
     if samples.is_classification:
         weights = coef[:, 1] - coef[:, 0]  # of two classes the log odds of the second
-    names = [findings.block_names[k] for k in findings.model.block]
+    names = list(map(findings.block_names.__getitem__, findings.model.block))
     largest = np.abs(weights).max(axis=0)
     columns = np.argsort(-largest, kind="stable")[:N_WEIGHTS].tolist()
     columns = [j for j in columns if largest[j] >= 0.005] or columns[:1]  # else it reads 0.00

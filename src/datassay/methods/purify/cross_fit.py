@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
-from datassay.optional import coalesce, take_first
+from datassay.optional import take_first
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.labels.likelihood import by_class
@@ -35,27 +35,26 @@ class CrossFit:
 
     Attributes:
         surprise: [n], −log p_−i(y_i | x_i) under the fit to the samples kept, nats.
-        is_foreign: [n], whether a sample is to go.
+        is_suspect: [n], labels that the others' fit contradicts.
+        is_foreign: [n], whether a sample is to go: the suspects, where that is sure to help.
         ridge: of the mean loss, best for what is kept.
         gain: of held-out accuracy on the given labels by removal; NaN where none would go.
         error: its standard error.
         before: held-out accuracy on the given labels without removal.
-        is_suspect: [n], labels that the others' fit contradicts; they go where that is sure to
-            help. None: not looked for.
     """
 
     surprise: Float[Tensor, " n"]
+    is_suspect: Bool[Tensor, " n"]
     is_foreign: Bool[Tensor, " n"]
     ridge: float
     gain: float = math.nan
     error: float = math.nan
     before: float = math.nan
-    is_suspect: Bool[Tensor, " n"] | None = None
 
     @property
     def n_suspects(self) -> int:
         """How many labels the others' fit contradicts."""
-        return int(coalesce(self.is_suspect, self.is_foreign).sum())
+        return int(self.is_suspect.sum())
 
 
 def cross_fit(
@@ -128,7 +127,7 @@ def cross_fit(
             keep = torch.ones_like(keep)
             final_fit = fits[0]
     surprise = -final_fit.of_labels(labels)
-    return CrossFit(surprise, ~keep, final_fit.ridge, gain, error, before, is_suspect)
+    return CrossFit(surprise, is_suspect, ~keep, final_fit.ridge, gain, error, before)
 
 
 def _reduce_inputs(geometry: OutputGeometry) -> OutputGeometry:

@@ -150,7 +150,7 @@ def _tabulate_classes(findings: PurifyFindings) -> tuple[Table, dict[str, object
 
 
 def gallery(findings: PurifyFindings) -> Gallery:
-    """Return the first 400 removed samples at most, in the order of removal."""
+    """Return the first 400 removed samples at most; suspects where none was removed."""
     ours = findings.purification
     if not len(ours.removed):
         return _show_suspects(findings)
@@ -189,27 +189,29 @@ def gallery(findings: PurifyFindings) -> Gallery:
 def _show_suspects(findings: PurifyFindings) -> Gallery:
     """Return the first 400 samples at most that contradict the others, none of them removed."""
     crossed = findings.purification.cross_fit
-    if crossed is None or crossed.is_suspect is None:
+    if crossed is None:
         return Gallery((), note="No sample was removed.")
-    surprise = crossed.surprise.numpy()
-    order = np.flatnonzero(crossed.is_suspect)
-    order = order[np.argsort(-surprise[order], kind="stable")]
-    names = findings.samples.class_names
+    suspects = np.flatnonzero(crossed.is_suspect)
+    order = suspects[np.argsort(-crossed.surprise.numpy()[suspects], kind="stable")][:MAX_CARDS]
     fields = (
         {
-            "suggested": label_text(names, findings.predicted[i]),
+            "suggested": _suggest_label(findings, i),
             "figures": ((f"no. {rank}", "order of surprise"),),
             "keys": {"rank": rank},
         }
-        for rank, i in enumerate(order[:MAX_CARDS], 1)
+        for rank, i in enumerate(order, 1)
     )
     return sample_gallery(
-        findings.samples,
-        order[:MAX_CARDS],
-        fields,
-        sorts=(("rank", "order of surprise"), ("id", "id")),
+        findings.samples, order, fields, sorts=(("rank", "order of surprise"), ("id", "id")),
         note="The arrow gives the label that a fit without the sample prefers.",
-    )
+    )  # fmt: skip
+
+
+def _suggest_label(findings: PurifyFindings, i: int) -> str:
+    """Return the label predicted for sample i; "" where it is the given one."""
+    names = findings.samples.class_names
+    suggested = label_text(names, findings.predicted[i])
+    return text_if(suggested != label_text(names, findings.samples.y[i]), suggested)
 
 
 def _describe_card(
@@ -217,7 +219,6 @@ def _describe_card(
 ) -> dict[str, object]:
     """Return the card's fields for sample i, removed as number `rank`, in this step."""
     names = findings.samples.class_names
-    suggested = label_text(names, findings.predicted[i])
     view = ()
     if truth is not None:
         view = ("right" if truth.mask[i] else "wrong",)
@@ -230,7 +231,7 @@ def _describe_card(
             text = f"= {chance:.3f}"
         figures += ((f"p {text}", "chance of the given label"),)
     return {
-        "suggested": text_if(suggested != label_text(names, findings.samples.y[i]), suggested),
+        "suggested": _suggest_label(findings, i),
         "figures": figures,
         "verdict": text_if("wrong" in view, "removed in error"),
         "views": ("all", *view),

@@ -166,7 +166,7 @@ def rare_rows(
     three different rows have: by chance rows agree in one column more often than in all.
     """
     is_rare = np.zeros(len(codes), bool)
-    for code in codes.T:
+    for code in codes.T if is_repeated.any() else ():
         n_rows = np.bincount(code)[code]  # [u], that have the row's value
         is_own = n_rows == 1
         n_shared = ((n_rows == 2) | (n_rows == 3)).sum()

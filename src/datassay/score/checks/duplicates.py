@@ -134,7 +134,7 @@ def duplicates(rows: RowCodes) -> Duplicates:
     ):
         standard = _find_neighbors(rows.standardised[distinct], *search_inputs, only_close=True)
         close_links += [_link_close_groups(standard), _link_large_groups(standard)]
-    is_rare = rare_rows(rows.codes[first_idx], counts > 1)
+    is_rare = rare_rows(rows.codes[first_idx], is_natural & (counts > 1))
     are_many = is_natural and n_equal >= MANY_EQUAL * len(group)
     n_close = len(np.unique(np.concatenate(close_links)))
     if not are_many or n_close >= MANY_CLOSE * len(group) * share:

@@ -140,9 +140,8 @@ def _fit_by_em(
 
     log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
     for _ in range(ROUNDS):
-        joint = log_given(transition, labels, trusted).add_(
-            log_p
-        )  # in place: with many classes memory costs the most
+        # In place: with many classes memory costs the most.
+        joint = log_given(transition, labels, trusted).add_(log_p)
         log_evidence = torch.logsumexp(joint, 1)
         mean = float(log_evidence.mean())
         if mean - previous_mean < least_gain:

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from datassay.collect.gradients.batches import describe_shape
 from datassay.errors import ModelError, SettingError
-from datassay.optional import describe_shape
 from datassay.progress import Progress, silent
 from datassay.score.influence.replay.optimizer import Decay, Optimizer, State, Tensors
 

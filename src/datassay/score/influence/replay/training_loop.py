@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from datassay.collect.gradients.batches import describe_shape
 from datassay.errors import ModelError, SettingError
-from datassay.optional import coalesce, describe_shape
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import integer, require
